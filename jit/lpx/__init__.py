@@ -1,0 +1,40 @@
+"""lpx: a tensor compiler in Python.
+
+Importing this package is cheap: a public name brings its room (and llvmlite, numpy, onnx) in when it is first used.
+To add a name, give it a line in `_PUBLIC` and the same import under `TYPE_CHECKING`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lpx import errors as errors
+    from lpx import knobs as knobs
+    from lpx.errors import LpxError as LpxError
+    from lpx.target import Target as Target
+
+__version__ = "0.1.0"
+
+_PUBLIC = {  # name -> the module that defines it, or the module itself
+    "LpxError": "lpx.errors",
+    "Target": "lpx.target",
+    "errors": "lpx.errors",
+    "knobs": "lpx.knobs",
+}
+
+if not TYPE_CHECKING:  # a checker that saw `__getattr__` would accept every misspelt name
+
+    def __getattr__(name):
+        home = _PUBLIC.get(name)
+        if home is None:
+            raise AttributeError(f"module 'lpx' has no attribute {name!r}")
+        module = import_module(home)
+        value = module if home == f"lpx.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
