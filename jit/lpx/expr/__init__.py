@@ -1,0 +1,1 @@
+"""Scalar and vector expressions: nodes, builders, traversal."""

@@ -1,0 +1,1 @@
+"""Loop-nest IR: nodes, traversal, text, verifier, reference interpreter."""

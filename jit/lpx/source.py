@@ -1,0 +1,61 @@
+"""Source spans: where in the user's own code a node, a primitive or a call came from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+_OWN_ROOTS = ("lpx", "lpx_kernels")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One position in a source file. `column` and `end_column` are 0-based, or -1 where unknown."""
+
+    filename: str
+    line: int
+    column: int = -1
+    end_column: int = -1
+
+    def render(self) -> str:
+        """The position, with the source line and a caret under it where the file can be read."""
+        head = f"  at {self.filename}:{self.line}"
+        text = linecache.getline(self.filename, self.line).rstrip()
+        if not text:
+            return head
+        stripped = text.lstrip()
+        lines = [head, f"    {stripped}"]
+        # Columns count UTF-8 bytes; a caret under non-ASCII text would point astray.
+        if self.column >= 0 and text.isascii():
+            indent = len(text) - len(stripped)
+            begin = max(self.column - indent, 0)
+            width = max(self.end_column - self.column, 1) if self.end_column > self.column else 1
+            lines.append("    " + " " * begin + "^" * min(width, len(stripped) - begin or 1))
+        return "\n".join(lines)
+
+
+def capture() -> Span | None:
+    """The span of the innermost caller outside lpx, or None when there is none."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    column, end_column = _columns(frame.f_code, frame.f_lasti, frame.f_lineno)
+    return Span(frame.f_code.co_filename, frame.f_lineno, column, end_column)
+
+
+def _is_own(frame: FrameType) -> bool:
+    name: object = frame.f_globals.get("__name__", "")
+    return isinstance(name, str) and name.partition(".")[0] in _OWN_ROOTS
+
+
+def _columns(code: CodeType, instruction: int, line: int) -> tuple[int, int]:
+    for index, (start_line, end_line, start, end) in enumerate(code.co_positions()):
+        if index * 2 == instruction:
+            if start is None or end is None or start_line != line or end_line != line:
+                return -1, -1
+            return start, end
+    return -1, -1
