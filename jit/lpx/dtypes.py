@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from lpx.errors import DTypeError
 
@@ -126,7 +126,8 @@ def _to_numpy(dtype: DType) -> np.dtype[Any]:
         return np.dtype(dtype.name)
     import ml_dtypes
 
-    return cast("np.dtype[Any]", np.dtype(getattr(ml_dtypes, dtype.name)))
+    scalar: type[np.generic] = getattr(ml_dtypes, dtype.name)
+    return np.dtype(scalar)
 
 
 def _from_numpy(spec: Any) -> DType:

@@ -34,7 +34,7 @@ def const(value: Any, dtype: object = None) -> nodes.Const:
     Raises: DTypeError when the value is not a number or does not fit an integer dtype.
     """
     if isinstance(value, np.generic):
-        scalar: Any = value
+        scalar = typing_cast("Any", value)
         dtype = scalar.dtype if dtype is None else dtype
         value = scalar.item()
     if not isinstance(value, bool | int | float):
@@ -291,10 +291,10 @@ def _in_domain(domain: ops.Domain, dtype: DType) -> bool:
             return dtype.is_integer
         case "number":
             return dtype.is_float or dtype.is_integer
-        case "any":
+        case _:
             return True
 
 
 register_builder("binary", typing_cast("Builder", binary))
 register_builder("compare", typing_cast("Builder", compare))
-register_builder("unary", typing_cast("Builder", lambda op, a, _: unary(op, a)))
+register_builder("unary", lambda op, a, _: unary(typing_cast("nodes.UnaryOp", op), a))
