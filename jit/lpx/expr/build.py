@@ -191,7 +191,7 @@ def _default_dtype(value: float) -> DType:
     return dtypes.index if isinstance(value, int) else dtypes.float32
 
 
-def _fit(value: float, dtype: DType) -> int | float:
+def _fit(value: Any, dtype: DType) -> int | float:
     if dtype.is_float:
         return round_to(_exact_float(value, dtype), dtype)
     if isinstance(value, float) and not value.is_integer():
