@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lpx.dtypes import DType
+from lpx.expr.text import Shown
 
 if TYPE_CHECKING:
     from lpx.expr.nodes import Expr, Var
@@ -17,8 +18,8 @@ registers, so every access has constant indices once loops are unrolled and vect
 Space = Literal["memory", "lane_register"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Layout(Shown):
     """A bijection from a logical index to a physical one.
 
     `targets` are expressions over `variables` (one per logical axis); together they span `physical_shape`, row-major.
@@ -32,8 +33,8 @@ class Layout:
     space: Space = "memory"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Buffer(Shown):
     """Storage for `shape` elements of `dtype`. Its name is a hint; identity counts.
 
     `strides` are in elements, None for compact row-major; `layout` maps the logical index before strides apply (the

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lpx.expr.ops import Op
 
 from lpx.expr.operators import Operators
+from lpx.expr.text import Shown
 
 BinaryOp = Literal[
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod",
@@ -33,22 +34,22 @@ CompareOp = Literal["eq", "ne", "lt", "le"]
 AxisKind = Literal["spatial", "reduce", "sequential"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expr(Operators):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr(Operators, Shown):
     """Base of all expressions."""
 
     dtype: DType
     lanes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Expr):
     """A scalar variable: a loop counter, a symbolic extent, a let-bound value. Its name is a hint; identity counts."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Const(Expr):
     """A scalar constant, already in range of its dtype (a bool or int for bool and integer dtypes, else a float).
 
@@ -58,7 +59,7 @@ class Const(Expr):
     value: int | float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unary(Expr):
     """`op a`."""
 
@@ -66,7 +67,7 @@ class Unary(Expr):
     a: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Binary(Expr):
     """`a op b`; both operands have the node's dtype and lanes."""
 
@@ -75,7 +76,7 @@ class Binary(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Expr):
     """`a op b` as a bool; the operands share dtype and lanes. Comparisons with NaN are false, but `ne` is true."""
 
@@ -84,7 +85,7 @@ class Compare(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Select(Expr):
     """`a` where `cond` else `b`, lane by lane. Memory is read only on behalf of the side that is taken."""
 
@@ -93,7 +94,7 @@ class Select(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Cast(Expr):
     """Value conversion to `dtype`: floats round to nearest even; float to integer truncates and saturates, NaN to 0;
     integers wrap; anything to bool is `!= 0`.
@@ -102,14 +103,14 @@ class Cast(Expr):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bitcast(Expr):
     """The same bits as another dtype of the same width."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Load(Expr):
     """Element(s) of a buffer. One index may be a vector (or several of equal lanes): a contiguous, strided or gathered
     read. `mask` is a bool of the same lanes: lanes that are off touch no memory and give 0.
@@ -120,7 +121,7 @@ class Load(Expr):
     mask: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressOf(Expr):
     """The address of an element, as an operand of a hardware operation, a prefetch or an extern call."""
 
@@ -128,7 +129,7 @@ class AddressOf(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ramp(Expr):
     """The vector base, base + stride, ..., base + (lanes - 1) * stride of a scalar base and stride."""
 
@@ -136,14 +137,14 @@ class Ramp(Expr):
     stride: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Broadcast(Expr):
     """A scalar repeated in every lane."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shuffle(Expr):
     """Lanes picked by constant index from the concatenation of `vectors`; with one index, a scalar extract."""
 
@@ -151,7 +152,7 @@ class Shuffle(Expr):
     indices: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HorizontalReduce(Expr):
     """All lanes of a vector combined into a scalar, pairwise in halving steps: lane i with lane i + lanes/2, and so on
     (an odd lane at the end of a step is carried over). The order is part of the meaning.
@@ -161,7 +162,7 @@ class HorizontalReduce(Expr):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Expr):
     """A mathematical function or one hardware operation, applied lane by lane unless the operation says otherwise."""
 
@@ -169,8 +170,8 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Axis(Shown):
     """An iteration axis: `var` runs over [0, extent).
 
     `spatial` values are independent of each other, `reduce` values accumulate in increasing order, `sequential` values
