@@ -4,8 +4,9 @@
     with knobs.override(num_threads=1): ...  # for the block, as if LPX_NUM_THREADS=1 were set
     knobs.KNOBS                              # the table, for documentation and `lpx doctor`
 
-A variable is read when it is asked for, so a change of the environment takes effect at once; the last text is not parsed
-again. An empty variable counts as unset. An illegal value is a `KnobError` naming the variable and what would be legal.
+A variable is read when it is asked for, so a change of the environment takes effect at once; the last text is not
+parsed again. An empty variable counts as unset. An illegal value is a `KnobError` naming the variable and what would be
+legal.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ T = TypeVar("T")
 class Knob(Generic[T]):
     """One variable; call it for its present value.
 
-    `parse` turns the text of the variable into a value and raises `ValueError` for a text that is not legal; `legal` says
-    in words what is; `default` makes the value of an unset variable.
+    `parse` turns the text of the variable into a value and raises `ValueError` for a text that is not legal; `legal`
+    says in words what is; `default` makes the value of an unset variable.
     """
 
     __slots__ = ("_memo", "_parse", "default", "doc", "legal", "name")
