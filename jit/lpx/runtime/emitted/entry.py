@@ -1,0 +1,385 @@
+"""What CPython calls: the vectorcall function of the native type, driven by the records of `layout`.
+
+    PyObject *call(PyObject *self, PyObject **args, size_t nargsf, PyObject *kwnames)
+
+It takes the first specialisation that fits the arguments exactly, allocates what outputs are not given, and runs the
+kernel. Whatever fits none goes to the instance's `fallback`, in Python. Nothing here raises for an argument it does not
+like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Code, Unit, Value
+from lpx.runtime.emitted.layout import (
+    ARGUMENT,
+    ARRAY,
+    BOUND,
+    C_CONTIGUOUS,
+    DESCR,
+    INSTANCE,
+    MAX_DIMENSIONS,
+    OBJECT,
+    SPAN,
+    SPECIALISATION,
+    TABLE,
+    TUPLE_SIZE,
+    WRITEABLE,
+)
+
+CPYTHON_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, parameters)
+    "Py_IncRef": (VOID, [PTR]),
+    "Py_DecRef": (VOID, [PTR]),
+    "PyErr_SetString": (VOID, [PTR, PTR]),
+    "PyEval_RestoreThread": (VOID, [PTR]),
+    "PyEval_SaveThread": (PTR, []),
+    "PyObject_CallMethod": (PTR, [PTR, PTR, PTR]),
+    "PyObject_ClearWeakRefs": (VOID, [PTR]),
+    "PyObject_GC_Del": (VOID, [PTR]),
+    "PyObject_GC_UnTrack": (VOID, [PTR]),
+    "PyObject_Vectorcall": (PTR, [PTR, PTR, I64, PTR]),
+    "PyTuple_New": (PTR, [I64]),
+    "PyTuple_SetItem": (I32, [PTR, I64, PTR]),
+    "PyType_GenericAlloc": (PTR, [PTR, I64]),
+    "PyVectorcall_Call": (PTR, [PTR, PTR, PTR]),
+}
+"""Functions of CPython that emitted code calls."""
+_VARIADIC = {"PyObject_CallMethod"}
+
+_NO_MATCH = -1  # as a pointer
+_OFFSET_FLAG = 1 << 63  # PY_VECTORCALL_ARGUMENTS_OFFSET
+_NATIVE_ORDERS = (ord("="), ord("|"))
+
+
+class EntryEmitter:
+    """Emits the call path into a unit. `tuple_items` is the offset of a tuple's first item in this CPython."""
+
+    def __init__(self, unit: Unit, tuple_items: int) -> None:
+        self.unit = unit
+        self.tuple_items = tuple_items
+        self.array_type = unit.imported("PyArray_Type")
+        self.none = unit.imported("_Py_NoneStruct")
+        self.tuple_type = unit.imported("PyTuple_Type")
+        self.type_error = unit.imported("PyExc_TypeError", PTR)
+        self.out_name = unit.imported("lpx_out_name")
+        self.new_array = unit.extern("PyArray_NewFromDescr", PTR, PTR, PTR, I32, PTR, PTR, PTR, I32, PTR)
+        self.api = {
+            name: unit.extern(name, result, *parameters, variadic=name in _VARIADIC)
+            for name, (result, parameters) in CPYTHON_FUNCTIONS.items()
+        }
+        self.check = self._emit_check()
+        self.overlaps = self._emit_overlaps()
+        self.match = self._emit_match()
+        self.outputs = self._emit_outputs()
+        self.allocate = self._emit_allocate()
+        self.run = self._emit_run()
+        self.results = self._emit_results()
+        self.launch = self._emit_launch()
+        self.fall_back = self._emit_fall_back()
+        self.call = self._emit_call()
+
+    @contextmanager
+    def _local(self, name: str, result: Any, *parameters: Any) -> Generator[tuple[Any, ...]]:
+        with self.unit.function(name, result, *parameters, local=True) as opened:
+            yield opened
+
+    def _named(self, name: str) -> Any:
+        return self.unit.extern(name, VOID)
+
+    def _emit_check(self) -> Any:
+        """`i32 check(argument, object, slots, extents, span)`.
+
+        Whether one object fits; fills its slot, extents and span.
+        """
+        with self._local("lpx_check", I32, PTR, PTR, PTR, PTR, PTR) as (code, argument, obj, slots, extents, span):
+            _require(code, obj.get(OBJECT["type"]).eq(code.symbol(self.array_type)))
+            flags = argument.get(ARGUMENT["flags"])
+            _require(code, (obj.get(ARRAY["flags"]) & flags).eq(flags))
+            ndim = argument.get(ARGUMENT["ndim"])
+            _require(code, obj.get(ARRAY["ndim"]).eq(ndim))
+            descr = obj.get(ARRAY["descr"])
+            with code.when(descr.ne(argument.get(ARGUMENT["descr"]))):
+                _require(code, descr.get(DESCR["number"]).eq(argument.get(ARGUMENT["number"])))
+                order = descr.get(DESCR["byteorder"])
+                _require(code, order.eq(_NATIVE_ORDERS[0]) | order.eq(_NATIVE_ORDERS[1]))
+            shape = obj.get(ARRAY["shape"])
+            itemsize = argument.get(ARGUMENT["itemsize"])
+            bytes_ = code.variable(itemsize)
+            with code.count(ndim.widen()) as i:
+                given = (shape + i * 8).load(I64)
+                wanted = (argument + ARGUMENT.size + i * 8).load(I64)
+                with code.choose(wanted < 0) as (symbolic, fixed):
+                    with symbolic:
+                        known = extents + (code.i64(-1) - wanted) * 8
+                        with code.when(known.load(I64) < 0):
+                            known.store(given)
+                        _require(code, known.load(I64).eq(given))
+                    with fixed:
+                        _require(code, wanted.eq(given))
+                bytes_.set(bytes_.get() * given)
+            data = obj.get(ARRAY["data"])
+            _require(code, (data.address() & (itemsize - 1)).eq(0))
+            (slots + argument.get(ARGUMENT["slot"]).widen() * 8).store(data)
+            span.put(SPAN["start"], data.address())
+            span.put(SPAN["end"], data.address() + bytes_.get())
+            span.put(SPAN["written"], (flags & WRITEABLE).widen())
+            code.ret(1)
+        return self._named("lpx_check")
+
+    def _emit_overlaps(self) -> Any:
+        """`i32 overlaps(specialisation, bound, spans, n)`: whether written memory is also that of another argument."""
+        with self._local("lpx_overlaps", I32, PTR, PTR, PTR, I64) as (code, specialisation, bound, spans, n):
+            with code.count(n) as i:
+                written = spans + i * SPAN.size
+                with code.when(written.get(SPAN["written"]).ne(0)):
+                    start, end = written.get(SPAN["start"]), written.get(SPAN["end"])
+                    with code.count(n) as j:
+                        other = spans + j * SPAN.size
+                        shared = _share(code, start, end, other.get(SPAN["start"]), other.get(SPAN["end"]))
+                        with code.when(shared & i.ne(j)):
+                            code.ret(1)
+                    with code.count(specialisation.get(SPECIALISATION["bound"])) as j:
+                        fixed = bound + j * BOUND.size
+                        first = fixed.get(BOUND["data"]).address()
+                        with code.when(_share(code, start, end, first, first + fixed.get(BOUND["bytes"]))):
+                            code.ret(1)
+            code.ret(0)
+        return self._named("lpx_overlaps")
+
+    def _emit_match(self) -> Any:
+        """`i32 match(specialisation, args, outs, slots, spans)`.
+
+        Whether the call fits; fills the slots, but for new outputs.
+        """
+        with self._local("lpx_match", I32, PTR, PTR, PTR, PTR, PTR) as (code, specialisation, args, outs, slots, spans):
+            extents = slots + specialisation.get(SPECIALISATION["buffers"]) * 8
+            with code.count(specialisation.get(SPECIALISATION["free_extents"])) as i:
+                (extents + i * 8).store(-1)
+            inputs = specialisation.get(SPECIALISATION["inputs"])
+            outputs = specialisation.get(SPECIALISATION["outputs"])
+            argument = code.variable(specialisation + SPECIALISATION.size)
+            self._check_all(code, argument, args, inputs, slots, extents, spans)
+            derive = specialisation.get(SPECIALISATION["derive"])
+            with code.when(derive.ne(0)):
+                code.call_pointer(derive, VOID, extents)
+                derived = extents + specialisation.get(SPECIALISATION["free_extents"]) * 8
+                with code.count(specialisation.get(SPECIALISATION["derived_extents"])) as i:
+                    _require(code, (derived + i * 8).load(I64) >= 0)
+            with code.when(outs.ne(0)):
+                self._check_all(code, argument, outs, outputs, slots, extents, spans + inputs * SPAN.size)
+            given = code.select(outs.ne(0), inputs + outputs, inputs)
+            writes = outs.ne(0) | specialisation.get(SPECIALISATION["in_outs"]).ne(0)
+            with code.when(writes):
+                with code.when(outs.eq(0)):
+                    _skip(code, argument, outputs)
+                _require(code, code.call(self.overlaps, specialisation, argument.get(), spans, given).eq(0))
+            code.ret(1)
+        return self._named("lpx_match")
+
+    def _check_all(
+        self, code: Code, argument: Any, objects: Value, n: Value, slots: Value, extents: Value, spans: Value
+    ) -> None:
+        with code.count(n) as i:
+            obj = (objects + i * 8).load(PTR)
+            _require(code, code.call(self.check, argument.get(), obj, slots, extents, spans + i * SPAN.size).ne(0))
+            argument.set(_after(argument.get()))
+
+    def _emit_outputs(self) -> Any:
+        """`ptr outputs(specialisation, args, nargs, kwnames)`.
+
+        The given outputs, null if none are, -1 if the count is wrong.
+        """
+        with self._local("lpx_outputs", PTR, PTR, PTR, I64, PTR) as (code, specialisation, args, nargs, kwnames):
+            inputs = specialisation.get(SPECIALISATION["inputs"])
+            outputs = specialisation.get(SPECIALISATION["outputs"])
+            after_inputs = args + inputs * 8
+            no_match = code.null() + _NO_MATCH
+            with code.when(kwnames.eq(0)):
+                with code.when(nargs.eq(inputs)):
+                    code.ret(0)
+                code.ret(code.select(nargs.eq(inputs + outputs), after_inputs, no_match))
+            with code.when(nargs.ne(inputs)):
+                code.ret(no_match)
+            out = after_inputs.load(PTR)
+            with code.when(out.eq(code.symbol(self.none))):
+                code.ret(0)
+            with code.when(outputs.eq(1)):
+                code.ret(after_inputs)
+            is_tuple = out.get(OBJECT["type"]).eq(code.symbol(self.tuple_type))
+            with code.when(is_tuple), code.when(out.get(TUPLE_SIZE["size"]).eq(outputs)):
+                code.ret(out + self.tuple_items)
+            code.ret(no_match)
+        return self._named("lpx_outputs")
+
+    def _emit_allocate(self) -> Any:
+        """`ptr allocate(argument, extents)`: a new array for an output; null with an exception set."""
+        with self._local("lpx_allocate", PTR, PTR, PTR) as (code, argument, extents):
+            shape = code.stack(I64, MAX_DIMENSIONS)
+            ndim = argument.get(ARGUMENT["ndim"])
+            with code.count(ndim.widen()) as i:
+                extent = code.variable((argument + ARGUMENT.size + i * 8).load(I64))
+                with code.when(extent.get() < 0):
+                    extent.set((extents + (code.i64(-1) - extent.get()) * 8).load(I64))
+                (shape + i * 8).store(extent.get())
+            descr = argument.get(ARGUMENT["descr"])
+            code.call(self.api["Py_IncRef"], descr)  # NewFromDescr takes it
+            null = code.null()
+            array_type = code.symbol(self.array_type)
+            code.ret(code.call(self.new_array, array_type, descr, ndim, shape, null, null, 0, null))
+        return self._named("lpx_allocate")
+
+    def _emit_run(self) -> Any:
+        """`i32 run(specialisation, slots)`: the kernel's status, or -1."""
+        enter, leave = (self.unit.extern(name, VOID) for name in ("lpx_long_enter", "lpx_long_leave"))
+        with self._local("lpx_run", I32, PTR, PTR) as (code, specialisation, slots):
+            entry = specialisation.get(SPECIALISATION["entry"])
+            with code.when(specialisation.get(SPECIALISATION["long"]).eq(0)):
+                code.ret(code.call_pointer(entry, I32, slots))
+            code.call(enter)
+            state = code.call(self.api["PyEval_SaveThread"])
+            status = code.call_pointer(entry, I32, slots)
+            code.call(self.api["PyEval_RestoreThread"], state)
+            code.call(leave)
+            code.ret(status)
+        return self._named("lpx_run")
+
+    def _emit_results(self) -> Any:
+        """`ptr results(objects, n, borrowed)`.
+
+        N objects as what the call returns; takes the references unless borrowed.
+        """
+        with self._local("lpx_results", PTR, PTR, I64, I32) as (code, objects, n, borrowed):
+            with code.when(n.eq(0)):
+                code.call(self.api["Py_IncRef"], code.symbol(self.none))  # mortal before Python 3.12
+                code.ret(code.symbol(self.none))
+            with code.when(borrowed.ne(0)), code.count(n) as i:
+                code.call(self.api["Py_IncRef"], (objects + i * 8).load(PTR))
+            with code.when(n.eq(1)):
+                code.ret(objects.load(PTR))
+            result = code.call(self.api["PyTuple_New"], n)
+            with code.count(n) as i:
+                item = (objects + i * 8).load(PTR)
+                with code.choose(result.eq(0)) as (failed, made):
+                    with failed:
+                        code.call(self.api["Py_DecRef"], item)
+                    with made:
+                        code.call(self.api["PyTuple_SetItem"], result, i, item)
+            code.ret(result)
+        return self._named("lpx_results")
+
+    def _emit_launch(self) -> Any:
+        """`ptr launch(specialisation, outs, slots, kwout)`: runs a matched call and makes its result."""
+        fail, format_ = self.unit.text("lpx_fail_name", "fail"), self.unit.text("lpx_fail_format", "i")
+        with self._local("lpx_launch", PTR, PTR, PTR, PTR, PTR) as (code, specialisation, outs, slots, kwout):
+            outputs = specialisation.get(SPECIALISATION["outputs"])
+            argument = code.variable(specialisation + SPECIALISATION.size)
+            _skip(code, argument, specialisation.get(SPECIALISATION["inputs"]))
+            made = code.stack_array(PTR, outputs)
+            count = code.variable(code.i64(0))
+            with code.choose(outs.eq(0)) as (absent, given):
+                with absent, code.count(outputs) as i:
+                    extents = slots + specialisation.get(SPECIALISATION["buffers"]) * 8
+                    array = code.call(self.allocate, argument.get(), extents)
+                    with code.when(array.eq(0), likely=False):
+                        self._drop(code, made, count.get())
+                        code.ret(0)
+                    (made + i * 8).store(array)
+                    count.set(i + 1)
+                    (slots + argument.get().get(ARGUMENT["slot"]).widen() * 8).store(array.get(ARRAY["data"]))
+                    argument.set(_after(argument.get()))
+                with given:
+                    _skip(code, argument, outputs)
+            with code.count(specialisation.get(SPECIALISATION["bound"])) as i:
+                bound = argument.get() + i * BOUND.size
+                (slots + bound.get(BOUND["slot"]) * 8).store(bound.get(BOUND["data"]))
+            owner = specialisation.get(SPECIALISATION["owner"])
+            code.call(self.api["Py_IncRef"], owner)  # another thread may drop the specialisation meanwhile
+            status = code.call(self.run, specialisation, slots)
+            with code.when(status.ne(0), likely=False):
+                name, text = code.symbol(fail), code.symbol(format_)
+                nothing = code.call(self.api["PyObject_CallMethod"], owner, name, text, status)
+                code.call(self.api["Py_DecRef"], nothing)  # null: `fail` always raises
+                code.call(self.api["Py_DecRef"], owner)
+                self._drop(code, made, count.get())
+                code.ret(0)
+            code.call(self.api["Py_DecRef"], owner)
+            with code.when(outs.eq(0)):
+                code.ret(code.call(self.results, made, outputs, 0))
+            with code.when(kwout.ne(0)):
+                code.call(self.api["Py_IncRef"], kwout)
+                code.ret(kwout)
+            code.ret(code.call(self.results, outs, outputs, 1))
+        return self._named("lpx_launch")
+
+    def _drop(self, code: Code, objects: Value, n: Value) -> None:
+        with code.count(n) as i:
+            code.call(self.api["Py_DecRef"], (objects + i * 8).load(PTR))
+
+    def _emit_fall_back(self) -> Any:
+        """`ptr fall_back(self, args, nargsf, kwnames)`: the call, in Python."""
+        message = self.unit.text("lpx_no_fallback", "this function was never initialised")
+        with self._local("lpx_fall_back", PTR, PTR, PTR, I64, PTR) as (code, self_, args, nargsf, kwnames):
+            fallback = self_.get(INSTANCE["fallback"])
+            with code.when(fallback.eq(0), likely=False):
+                error = code.symbol(self.type_error).load(PTR)
+                code.call(self.api["PyErr_SetString"], error, code.symbol(message))
+                code.ret(0)
+            code.call(self.api["Py_IncRef"], fallback)  # it may be replaced while it runs
+            result = code.call(self.api["PyObject_Vectorcall"], fallback, args, nargsf, kwnames)
+            code.call(self.api["Py_DecRef"], fallback)
+            code.ret(result)
+        return self._named("lpx_fall_back")
+
+    def _emit_call(self) -> Any:
+        with self._local("lpx_call", PTR, PTR, PTR, I64, PTR) as (code, self_, args, nargsf, kwnames):
+            nargs = nargsf & (_OFFSET_FLAG - 1)
+            kwout = code.variable(code.null())
+            with code.when(kwnames.ne(0)):
+                only_out = code.variable(kwnames.get(TUPLE_SIZE["size"]).eq(1))
+                with code.when(only_out.get()):
+                    only_out.set((kwnames + self.tuple_items).load(PTR).eq(code.symbol(self.out_name)))
+                with code.when(only_out.get().eq(0)):
+                    code.ret(code.call(self.fall_back, self_, args, nargsf, kwnames))
+                kwout.set((args + nargs * 8).load(PTR))
+            table = self_.get(INSTANCE["table"])
+            slots = code.stack_array(I64, table.get(TABLE["slots"]))
+            spans = code.stack_array(I64, table.get(TABLE["arguments"]) * (SPAN.size // 8))
+            with code.count(table.get(TABLE["count"])) as i:
+                specialisation = (table + TABLE.size + i * 8).load(PTR)
+                outs = code.call(self.outputs, specialisation, args, nargs, kwnames)
+                with (
+                    code.when(outs.ne(code.null() + _NO_MATCH)),
+                    code.when(code.call(self.match, specialisation, args, outs, slots, spans).ne(0)),
+                ):
+                    code.ret(code.call(self.launch, specialisation, outs, slots, kwout.get()))
+            code.ret(code.call(self.fall_back, self_, args, nargsf, kwnames))
+        return self._named("lpx_call")
+
+
+def argument_flags(*, written: bool) -> int:
+    """NumPy's flags that an argument must have."""
+    return C_CONTIGUOUS | WRITEABLE if written else C_CONTIGUOUS
+
+
+def _require(code: Code, condition: Value) -> None:
+    with code.when(condition.eq(0)):
+        code.ret(0)
+
+
+def _share(code: Code, start: Value, end: Value, other_start: Value, other_end: Value) -> Value:
+    """Whether two spans have a byte in common; an empty one has none."""
+    later = code.select(start < other_start, other_start, start)
+    return later < code.select(end < other_end, end, other_end)
+
+
+def _after(argument: Value) -> Value:
+    """The record behind an ARGUMENT and its dimensions."""
+    return argument + argument.get(ARGUMENT["ndim"]).widen() * 8 + ARGUMENT.size
+
+
+def _skip(code: Code, argument: Any, n: Value) -> None:
+    with code.count(n):
+        argument.set(_after(argument.get()))

@@ -1,0 +1,270 @@
+"""The thread pool: `lpx_parallel` and `lpx_barrier`, with workers that spin for a while and then sleep on a futex.
+
+    i32 lpx_parallel(ptr body, ptr closure, i64 n)       `body` on nt = min(n, pool size) threads; first failure or 0
+    i32 body(ptr closure, i64 t, i64 nt, ptr region)     does share t of nt; without barriers it may leave `region` out
+    i32 lpx_barrier(ptr region)                          waits for the other threads; non-zero: return it at once
+    void lpx_pool_configure(i32 threads)                 size of the pool from now on
+    i32 lpx_pool_size()                                  that size
+    i32 lpx_pool_started()                               workers that exist now
+    void lpx_pool_reset()                                forget the workers: they do not exist in a forked child
+
+Each worker has a mailbox, one word in a cache line of its own:
+
+    IDLE --caller posts--> WORK --worker takes--> IDLE        while both spin, a fork costs one cache line each way
+    IDLE --worker tires--> ASLEEP --caller posts, wakes--> WORK
+
+The caller posts only after the last region was joined, so a mailbox never holds two regions. One region runs at a time:
+a caller who finds the pool taken (a nested region, or another Python thread) runs its own region alone, so nothing
+waits for the pool and nothing can deadlock. Workers start when the first region needs them, with every signal blocked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lpx.runtime.emitted.emit import I8, I32, I64, PTR, VOID, Code, Record, Unit, Value, ir
+
+MAX_THREADS = 256
+"""Threads a region runs on at most."""
+SPIN_NANOSECONDS = 200_000
+"""How long a worker, or a caller at the join, spins before it sleeps."""
+CACHE_LINE = 128  # two lines of 64 bytes: the adjacent-line prefetcher makes them travel in pairs
+
+_IDLE, _ASLEEP, _WORK = 0, 1, 2
+_CALLER_SLEEPS = 1 << 30  # flag in `pending`, above any number of threads
+
+MAILBOX = Record(align=CACHE_LINE, state=I32)
+REGION = Record(align=CACHE_LINE, body=PTR, closure=PTR, threads=I64, status=I32, arrived=I32, phase=I32, sleepers=I32)
+_POOL = Record(align=CACHE_LINE, taken=I32, size=I32, started=I32)
+_JOIN = Record(align=CACHE_LINE, pending=I32)
+
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
+_SIG_SETMASK = 2
+_SIGSET_BYTES = 128
+_MONOTONIC_CLOCK = 1
+
+
+class PoolEmitter:
+    """Emits the pool's functions into a unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.mailboxes = unit.variable("lpx_mailboxes", ir.ArrayType(I8, MAX_THREADS * MAILBOX.size), CACHE_LINE)
+        self.pool = unit.variable("lpx_pool", ir.ArrayType(I8, _POOL.size), CACHE_LINE)
+        self.join = unit.variable("lpx_join", ir.ArrayType(I8, _JOIN.size), CACHE_LINE)
+        self.region = unit.variable("lpx_region", PTR, CACHE_LINE)
+        self.futex = self._emit_futex()
+        self.now = self._emit_clock()
+        self.fail = self._emit_fail()
+        self.worker = self._emit_worker()
+        self.start = self._emit_start()
+        self._emit_barrier()
+        self._emit_parallel()
+        self._emit_settings()
+
+    def _emit_futex(self) -> Any:
+        """`void futex(ptr word, i64 operation, i32 value)`: waits while *word == value, or wakes `value` waiters."""
+        unit = self.unit
+        syscall = unit.extern("syscall", I64, I64, variadic=True)
+        number = _FUTEX[unit.triple.split("-")[0]]
+        with unit.function("lpx_futex", VOID, PTR, I64, I32, local=True) as (code, word, operation, value):
+            code.call(syscall, number, word, operation, value.widen(), code.null(), code.null(), 0)
+            code.ret()
+        return unit.extern("lpx_futex", VOID)
+
+    def _emit_clock(self) -> Any:
+        """`i64 now()`: nanoseconds."""
+        unit = self.unit
+        clock = unit.extern("clock_gettime", I32, I32, PTR)
+        with unit.function("lpx_now", I64, local=True) as (code,):
+            time = code.stack(I64, 2)
+            code.call(clock, _MONOTONIC_CLOCK, time)
+            code.ret(time.load(I64) * 1_000_000_000 + (time + 8).load(I64))
+        return unit.extern("lpx_now", I64)
+
+    def _spin(self, code: Code, word: Value, value: Value | int) -> None:
+        """Spins while *word == value, for a bounded time.
+
+        The clock is read once in a while, as it is slower than a look.
+        """
+        deadline = code.variable(code.i64(0))
+        with code.forever():
+            with code.count(code.i32(64)):
+                code.leave_when(code.load_atomic(word, I32).ne(value))
+                code.spin_hint()
+            code.leave_when(code.load_atomic(word, I32).ne(value))
+            now = code.call(self.now)
+            with code.when(deadline.get().eq(0)):
+                deadline.set(now + SPIN_NANOSECONDS)
+            code.leave_when(now > deadline.get())
+
+    def _emit_fail(self) -> Any:
+        """`void fail(ptr region, i32 status)`: keeps the first failure and frees whoever waits at a barrier."""
+        unit = self.unit
+        with unit.function("lpx_fail", VOID, PTR, I32, local=True) as (code, region, status):
+            code.compare_exchange(region + REGION["status"].offset, code.i32(0), status)
+            self._open_barrier(code, region)
+            code.ret()
+        return unit.extern("lpx_fail", VOID)
+
+    def _open_barrier(self, code: Code, region: Value) -> None:
+        phase = region + REGION["phase"].offset
+        code.atomic("add", phase, code.i32(1))
+        with code.when(code.load_atomic(region + REGION["sleepers"].offset, I32, "seq_cst").ne(0)):
+            code.call(self.futex, phase, _FUTEX_WAKE_PRIVATE, MAX_THREADS)
+
+    def _run_body(self, code: Code, region: Value, index: Value) -> None:
+        status = code.call_pointer(
+            region.get(REGION["body"]),
+            I32,
+            region.get(REGION["closure"]),
+            index,
+            region.get(REGION["threads"]),
+            region,
+        )
+        with code.when(status.ne(0), likely=False):
+            code.call(self.fail, region, status)
+
+    def _emit_worker(self) -> Any:
+        """`ptr worker(ptr index)`: the loop of one worker thread."""
+        unit = self.unit
+        with unit.function("lpx_worker", PTR, PTR, local=True) as (code, argument):
+            index = argument.address()
+            state = code.symbol(self.mailboxes) + index * MAILBOX.size
+            pending = code.symbol(self.join)
+            with code.forever():
+                self._spin(code, state, _IDLE)
+                with code.when(code.compare_exchange(state, code.i32(_IDLE), code.i32(_ASLEEP))), code.forever():
+                    code.leave_when(code.load_atomic(state, I32).ne(_ASLEEP))
+                    code.call(self.futex, state, _FUTEX_WAIT_PRIVATE, _ASLEEP)
+                code.atomic("xchg", state, code.i32(_IDLE))
+                self._run_body(code, code.symbol(self.region).load(PTR), index)
+                left = code.atomic("sub", pending, code.i32(1))
+                with code.when(left.eq(_CALLER_SLEEPS + 1)):
+                    code.call(self.futex, pending, _FUTEX_WAKE_PRIVATE, 1)
+            code.unreachable()
+        return unit.extern("lpx_worker", PTR)
+
+    def _emit_start(self) -> Any:
+        """`void start(i32 wanted)`: starts workers until there are `wanted`, or as many as the system allows."""
+        unit = self.unit
+        create = unit.extern("pthread_create", I32, PTR, PTR, PTR, PTR)
+        detach = unit.extern("pthread_detach", I32, PTR)
+        mask = unit.extern("pthread_sigmask", I32, I32, PTR, PTR)
+        fill = unit.extern("sigfillset", I32, PTR)
+        with unit.function("lpx_start", VOID, I32, local=True) as (code, wanted):
+            pool = code.symbol(self.pool)
+            every = code.stack(I8, _SIGSET_BYTES, align=8)
+            saved = code.stack(I8, _SIGSET_BYTES, align=8)
+            thread = code.stack(PTR)
+            code.call(fill, every)
+            code.call(mask, _SIG_SETMASK, every, saved)
+            with code.forever():
+                started = pool.get(_POOL["started"])
+                code.leave_when(started >= wanted)
+                index = code.null() + (started + 1).widen()
+                failed = code.call(create, thread, code.null(), code.symbol(self.worker), index)
+                code.leave_when(failed.ne(0))
+                code.call(detach, thread.load(PTR))
+                pool.put(_POOL["started"], started + 1)
+            code.call(mask, _SIG_SETMASK, saved, code.null())
+            code.ret()
+        return unit.extern("lpx_start", VOID)
+
+    def _emit_barrier(self) -> None:
+        unit = self.unit
+        with unit.function("lpx_barrier", I32, PTR) as (code, region):
+            phase = region + REGION["phase"].offset
+            before = code.load_atomic(phase, I32, "seq_cst")  # before the look at `status`, see `fail`
+            status = code.load_atomic(region + REGION["status"].offset, I32, "seq_cst")
+            threads = region.get(REGION["threads"]).narrow()
+            with code.when(status.ne(0)):
+                code.ret(status)
+            with code.when(threads.eq(1)):
+                code.ret(0)
+            arrived = code.atomic("add", region + REGION["arrived"].offset, code.i32(1)) + 1
+            with code.choose(arrived.eq(threads)) as (last, others):
+                with last:
+                    code.store_atomic(region + REGION["arrived"].offset, code.i32(0))
+                    self._open_barrier(code, region)
+                with others:
+                    self._spin(code, phase, before)
+                    sleepers = region + REGION["sleepers"].offset
+                    code.atomic("add", sleepers, code.i32(1))
+                    with code.forever():
+                        code.leave_when(code.load_atomic(phase, I32, "seq_cst").ne(before))
+                        code.call(self.futex, phase, _FUTEX_WAIT_PRIVATE, before)
+                    code.atomic("sub", sleepers, code.i32(1))
+            code.ret(code.load_atomic(region + REGION["status"].offset, I32))
+
+    def _emit_parallel(self) -> None:
+        unit = self.unit
+        with unit.function("lpx_parallel", I32, PTR, PTR, I64) as (code, body, closure, n):
+            pool = code.symbol(self.pool)
+            region = code.stack(I8, REGION.size, align=CACHE_LINE)
+            region.put(REGION["body"], body)
+            region.put(REGION["closure"], closure)
+            region.put(REGION["threads"], 1)
+            for name in ("status", "arrived", "phase", "sleepers"):
+                region.put(REGION[name], 0)
+            with code.when(n < 1):
+                code.ret(0)
+            size = pool.get(_POOL["size"]).widen()
+            wanted = code.select(n < size, n, size)
+            taken = pool + _POOL["taken"].offset
+            with code.when(wanted > 1), code.when(code.atomic("xchg", taken, code.i32(1), "acquire").eq(0)):
+                self._run_on_threads(code, region, wanted)
+                code.store_atomic(taken, code.i32(0))
+                code.ret(region.get(REGION["status"]))
+            code.ret(code.call_pointer(body, I32, closure, code.i64(0), code.i64(1), region))
+
+    def _run_on_threads(self, code: Code, region: Value, wanted: Value) -> None:
+        pool = code.symbol(self.pool)
+        with code.when(pool.get(_POOL["started"]).widen() < wanted - 1, likely=False):
+            code.call(self.start, wanted.narrow() - 1)
+        most = pool.get(_POOL["started"]).widen() + 1  # fewer than wanted when the system refused a thread
+        threads = code.select(most < wanted, most, wanted)
+        pending = code.symbol(self.join)
+        region.put(REGION["threads"], threads)
+        code.symbol(self.region).store(region)
+        code.store_atomic(pending, threads.narrow() - 1)
+        with code.count(threads - 1) as worker:
+            state = code.symbol(self.mailboxes) + (worker + 1) * MAILBOX.size
+            old = code.atomic("xchg", state, code.i32(_WORK))
+            with code.when(old.eq(_ASLEEP)):
+                code.call(self.futex, state, _FUTEX_WAKE_PRIVATE, 1)
+        self._run_body(code, region, code.i64(0))
+        self._await_workers(code, pending)
+
+    def _await_workers(self, code: Code, pending: Value) -> None:
+        seen = code.variable(code.load_atomic(pending, I32))
+        with code.forever():  # spin as long as workers keep finishing
+            code.leave_when(seen.get().eq(0))
+            self._spin(code, pending, seen.get())
+            now = code.load_atomic(pending, I32)
+            code.leave_when(now.eq(seen.get()))
+            seen.set(now)
+        with code.when(seen.get().ne(0)):
+            code.atomic("or", pending, code.i32(_CALLER_SLEEPS))
+            with code.forever():
+                left = code.load_atomic(pending, I32)
+                code.leave_when(left.eq(_CALLER_SLEEPS))
+                code.call(self.futex, pending, _FUTEX_WAIT_PRIVATE, left)
+
+    def _emit_settings(self) -> None:
+        unit = self.unit
+        with unit.function("lpx_pool_configure", VOID, I32) as (code, threads):
+            code.symbol(self.pool).put(_POOL["size"], threads)
+            code.ret()
+        with unit.function("lpx_pool_size", I32) as (code,):
+            code.ret(code.symbol(self.pool).get(_POOL["size"]))
+        with unit.function("lpx_pool_started", I32) as (code,):
+            code.ret(code.symbol(self.pool).get(_POOL["started"]))
+        with unit.function("lpx_pool_reset", VOID) as (code,):
+            pool = code.symbol(self.pool)
+            pool.put(_POOL["started"], 0)
+            pool.put(_POOL["taken"], 0)
+            with code.count(code.i64(MAX_THREADS)) as worker:
+                (code.symbol(self.mailboxes) + worker * MAILBOX.size).store(0, I32)
+            code.ret()

@@ -1,0 +1,201 @@
+"""LLVM modules to object bytes, and object bytes to callable code.
+
+There is one path, with a warm disk cache or without: `compile_module` makes object bytes, `link` makes code of them.
+Linked code lives as long as its `LinkedObject`; whoever calls into it holds a reference meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import llvmlite
+import llvmlite.binding
+
+import lpx
+from lpx.errors import InternalError
+
+llvm: Any = llvmlite.binding  # llvmlite carries no types
+_library_numbers = itertools.count()
+_SYMBOL_TABLE = 2  # ELF section type
+_SYMBOL_BYTES = 24
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
+
+
+@functools.cache
+def host_triple() -> str:
+    """Target triple of this process."""
+    return str(llvm.get_process_triple())
+
+
+@functools.cache
+def host_cpu() -> tuple[str, str]:
+    """LLVM's name of this machine's CPU, and its features as LLVM's `+a,-b` text."""
+    return str(llvm.get_host_cpu_name()), str(llvm.get_host_cpu_features().flatten())
+
+
+@functools.cache
+def target_machine(triple: str = "", cpu: str = "", features: str = "") -> Any:
+    """The (shared) LLVM TargetMachine that emits position-independent code in the small code model.
+
+    Empty arguments: triple, CPU and features of this machine; a CPU given without features has its own default ones.
+    """
+    _initialise()
+    if not triple and not cpu:
+        cpu, host_features = host_cpu()
+        features = features or host_features
+    target = llvm.Target.from_triple(triple or host_triple())
+    # llvmlite's defaults are static relocation and, under a JIT, the large code model; neither links into a library.
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default")
+
+
+def versions() -> tuple[str, ...]:
+    """Versions that object files depend on, for cache keys: lpx, llvmlite and LLVM."""
+    return lpx.__version__, str(llvmlite.__version__), ".".join(map(str, llvm.llvm_version_info))
+
+
+def parse_module(text: object) -> Any:
+    """LLVM IR text (or an llvmlite module) as a verified LLVM module.
+
+    Raises InternalError with LLVM's message if it is not valid.
+    """
+    try:
+        module = llvm.parse_assembly(str(text))
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM rejects the generated code: {error}") from None
+    return module
+
+
+def optimise(module: Any, machine: Any) -> None:
+    """Runs LLVM's O2 pipeline in place, without the loop and SLP vectorizers: schedules decide what is vectorized."""
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def compile_module(module: Any, machine: Any = None) -> bytes:
+    """Optimises an LLVM module (text, llvmlite.ir or parsed; a parsed one is changed in place) and returns its object
+    file.
+
+    `machine` is a `target_machine`; by default that of this machine. Raises InternalError if LLVM rejects the code.
+    """
+    machine = target_machine() if machine is None else machine
+    parsed = module if isinstance(module, llvm.ModuleRef) else parse_module(module)
+    optimise(parsed, machine)
+    return bytes(machine.emit_object(parsed))
+
+
+class LinkedObject:
+    """Machine code in memory. Dropping the last reference frees it."""
+
+    __slots__ = ("__weakref__", "_addresses", "_tracker", "library")
+
+    def __init__(self, library: str, tracker: Any, names: Sequence[str]) -> None:
+        self.library = library
+        self._tracker = tracker
+        self._addresses = {name: int(tracker[name]) for name in names}
+
+    def address(self, name: str) -> int:
+        """Address of an exported function or global. Raises InternalError if it was not exported when linking."""
+        if name not in self._addresses:
+            raise InternalError(f"{name} is not exported by this object; it exports {', '.join(self._addresses)}")
+        return self._addresses[name]
+
+    def keep_forever(self) -> None:
+        """Never frees the code, not even while the interpreter shuts down: threads may be in it."""
+        make_immortal(self._tracker)
+
+
+def link_object(
+    data: bytes,
+    exports: Sequence[str],
+    *,
+    libraries: Sequence[str] = (),
+    imports: Mapping[str, int] | None = None,
+) -> LinkedObject:
+    """Loads an object file and returns the code with the addresses of `exports`.
+
+    Symbols are looked for in `libraries` (names of linked objects), `imports` (name to address) and this process.
+    Raises InternalError naming every symbol that is in none of them.
+    """
+    builder = llvm.JITLibraryBuilder().add_object_img(data)
+    for library in libraries:
+        builder.add_jit_library(library)
+    for name, address in (imports or {}).items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    builder.add_current_process()
+    name = f"lpx-{next(_library_numbers)}"  # LLVM does not take a library's name twice, not even after it is gone
+    try:
+        tracker = builder.link(_jit(), name)
+    except RuntimeError as error:
+        raise InternalError(_explain(str(error), data, libraries, imports or {})) from None
+    return LinkedObject(name, tracker, exports)
+
+
+def make_immortal(value: object) -> None:
+    """Takes a reference that is never given back."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+@functools.cache
+def _jit() -> Any:
+    _initialise()
+    jit = llvm.create_lljit_compiler(target_machine(), suppress_errors=True)
+    make_immortal(jit)  # closing it would unmap code that pool threads and objects still run
+    return jit
+
+
+def _explain(message: str, data: bytes, libraries: Sequence[str], imports: Mapping[str, int]) -> str:
+    process = ctypes.CDLL(None)
+    missing = [
+        name
+        for name in undefined_symbols(data)
+        if name not in imports
+        and not hasattr(process, name)
+        and not any(_defines(library, name) for library in libraries)
+    ]
+    if not missing:
+        return f"LLVM cannot load the object file: {message.strip()}"
+    return f"generated code needs functions that do not exist: {', '.join(missing)}"
+
+
+def _defines(library: str, name: str) -> bool:
+    try:
+        return bool(_jit().lookup(library, name))
+    except RuntimeError:
+        return False
+
+
+def undefined_symbols(data: bytes) -> list[str]:
+    """Names an ELF64 object file uses and does not define, in its own order; none for other formats."""
+    if data[:5] != b"\x7fELF\x02":
+        return []
+    sections_at, entry_size, count = struct.unpack_from("<Q10xHH", data, 0x28)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + i * entry_size) for i in range(count)]
+    names: list[str] = []
+    for _, kind, _, _, offset, size, strings, _, _, _ in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        texts = sections[strings][4]
+        for at in range(offset + _SYMBOL_BYTES, offset + size, _SYMBOL_BYTES):
+            name, _, _, section = struct.unpack_from("<IBBH", data, at)
+            if section == 0 and name:
+                start = texts + name
+                names.append(data[start : data.index(b"\0", start)].decode())
+    return names

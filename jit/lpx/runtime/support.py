@@ -1,0 +1,146 @@
+"""The native library that kernels link against: threads, scratch memory, the interrupt flag; and the call path for
+CPython.
+
+It is emitted and compiled once, then comes from the disk cache. It is never unloaded: worker threads sleep in its code
+until the process is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lpx
+from lpx.runtime import objects
+from lpx.runtime.cache import default_cache, digest
+from lpx.runtime.emitted.emit import Unit
+from lpx.runtime.emitted.entry import CPYTHON_FUNCTIONS, EntryEmitter
+from lpx.runtime.emitted.interrupt import emit_interrupt
+from lpx.runtime.emitted.memory import emit_memory
+from lpx.runtime.emitted.object_type import emit_type
+from lpx.runtime.emitted.pool import PoolEmitter
+
+THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
+KERNEL_SYMBOLS = (
+    "lpx_parallel",
+    "lpx_barrier",
+    "lpx_scratch_acquire",
+    "lpx_scratch_release",
+    "lpx_scratch_trim",
+    "lpx_interrupted",
+)
+"""What kernels may use."""
+_ENTRY_SYMBOLS = ("lpx_long_enter", "lpx_long_leave")
+_BASELINE_CPU = {"x86_64": "x86-64", "aarch64": "generic"}
+_NEW_FROM_DESCR = 94  # place in NumPy's table of C functions
+
+
+def emit_support(triple: str) -> Unit:
+    """The support library for a target triple.
+
+    Needs libc and POSIX threads only, so ahead-of-time code links it too.
+    """
+    unit = Unit("lpx_support", triple)
+    PoolEmitter(unit)
+    emit_memory(unit)
+    emit_interrupt(unit)
+    return unit
+
+
+def emit_entry(triple: str, tuple_items: int) -> Unit:
+    """The call path for a CPython whose tuples hold their first item at byte `tuple_items`."""
+    unit = Unit("lpx_entry", triple)
+    emit_type(EntryEmitter(unit, tuple_items))
+    return unit
+
+
+def compile_support(triple: str) -> bytes:
+    """Object file of `emit_support`, for any CPU of the architecture, through the disk cache."""
+    return _compiled("support", triple, "", lambda: emit_support(triple))
+
+
+@functools.cache
+def support_library() -> objects.LinkedObject:
+    """The support library of this process; resets itself in forked children."""
+    data = compile_support(objects.host_triple())
+    library = objects.link_object(data, [*THREAD_SYMBOLS, *KERNEL_SYMBOLS, *_ENTRY_SYMBOLS])
+    library.keep_forever()
+    for name in ("lpx_pool_reset", "lpx_long_reset"):
+        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(library.address(name)))
+    return library
+
+
+@functools.cache
+def entry_library() -> objects.LinkedObject:
+    """The call path of this process."""
+    triple = objects.host_triple()
+    items = tuple.__basicsize__
+    data = _compiled("entry", triple, str(items), lambda: emit_entry(triple, items))
+    library = objects.link_object(
+        data,
+        ["lpx_type_spec", "lpx_set_flags"],
+        libraries=[support_library().library],
+        imports=_python_symbols(),
+    )
+    library.keep_forever()
+    return library
+
+
+def link_kernel(data: bytes, exports: tuple[str, ...]) -> objects.LinkedObject:
+    """Links a kernel's object file against the support library. Raises InternalError naming unresolved symbols."""
+    return objects.link_object(data, exports, libraries=[support_library().library])
+
+
+def _compiled(name: str, triple: str, variant: str, emit: Any) -> bytes:
+    key = digest(name, triple, variant, _source_digest(), *objects.versions())
+    cache = default_cache()
+    entry = cache.load(key)
+    if entry is not None:
+        return entry.data
+    machine = objects.target_machine(triple, _BASELINE_CPU[triple.split("-", maxsplit=1)[0]])
+    data = objects.compile_module(emit(), machine)
+    cache.store(key, data, {"library": name, "lpx": lpx.__version__})
+    return data
+
+
+@functools.cache
+def _source_digest() -> str:
+    """Digest of the emitting code, so that a change of it is a miss without emitting anything."""
+    folder = Path(__file__).parent
+    files = [folder / "objects.py", folder / "support.py", *sorted((folder / "emitted").glob("*.py"))]
+    return digest(*(file.read_bytes() for file in files))
+
+
+def _python_symbols() -> dict[str, int]:
+    python = ctypes.pythonapi
+    symbols = {name: _function_address(getattr(python, name)) for name in CPYTHON_FUNCTIONS}
+    out_name = sys.intern("out")
+    objects.make_immortal(out_name)
+    symbols |= {
+        "PyArray_NewFromDescr": _numpy_function(_NEW_FROM_DESCR),
+        "PyArray_Type": id(np.ndarray),
+        "PyExc_TypeError": ctypes.addressof(ctypes.c_void_p.in_dll(python, "PyExc_TypeError")),
+        "PyTuple_Type": id(tuple),
+        "_Py_NoneStruct": id(None),
+        "lpx_out_name": id(out_name),
+    }
+    return symbols
+
+
+def _function_address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _numpy_function(index: int) -> int:
+    module: Any = importlib.import_module("numpy._core._multiarray_umath")  # where every C extension finds the table
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(module._ARRAY_API, None)
+    return int(ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[index] or 0)
