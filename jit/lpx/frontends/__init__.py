@@ -1,0 +1,1 @@
+"""Ways into the graph layer: NumPy-style Python code and ONNX models."""

@@ -1,0 +1,1 @@
+"""Tracing of NumPy-style code into graphs, and the `jit` decorator over it."""

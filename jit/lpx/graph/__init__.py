@@ -1,0 +1,1 @@
+"""Model graphs: typed values, one table of operators, rewrites, fusion, execution."""

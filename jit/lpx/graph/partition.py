@@ -1,0 +1,131 @@
+"""Cutting a graph into groups of nodes, each of which becomes one kernel.
+
+A group has at most one node with work of its own (a contraction or a chain of reductions); elementwise nodes join the
+group that makes their operand, cheap producers join the group that uses them. Groups never depend on each other in a
+circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lpx.graph import shapes
+from lpx.graph.nodes import Graph, Node, Value
+from lpx.graph.operator import OperatorKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Nodes of one kernel in running order, the values it reads from outside and those it hands out."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    kind: OperatorKind
+    nodes: list[Node]
+    ancestors: set[_Draft] = field(default_factory=set["_Draft"])
+
+
+def partition(graph: Graph) -> tuple[Group, ...]:
+    """The groups of a graph in an order in which they can run."""
+    return _Partitioner(graph).run()
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._users = graph.users()
+        self._outputs = set(graph.outputs)
+        self._producer = graph.producers()
+        self._draft_of: dict[Node, _Draft] = {}
+        self._drafts: list[_Draft] = []
+
+    def run(self) -> tuple[Group, ...]:
+        for node in self._graph.nodes:
+            if not self._is_free(node):
+                self._place(node)
+        return tuple(self._seal(draft) for draft in self._ordered())
+
+    def _is_free(self, node: Node) -> bool:
+        """Whether a node reads nothing and so is repeated in every group that uses it."""
+        return not node.inputs and self._outputs.isdisjoint(node.outputs)
+
+    def _place(self, node: Node) -> None:
+        sources = {d for v in node.inputs if (d := self._source(v)) is not None}
+        home = next((d for d in self._candidates(node) if self._may_join(d, sources)), None)
+        if home is None:
+            home = _Draft(node.operator.kind, [])
+            self._drafts.append(home)
+        elif node.operator.kind == "reduction":
+            home.kind = "reduction"
+        home.nodes.append(node)
+        self._draft_of[node] = home
+        self._add_ancestors(home, sources - {home})
+
+    def _source(self, value: Value | None) -> _Draft | None:
+        node = None if value is None else self._producer.get(value)
+        return None if node is None else self._draft_of.get(node)
+
+    def _candidates(self, node: Node) -> list[_Draft]:
+        """Groups that `node` may join, the one with the most work first."""
+        kind = node.operator.kind
+        if kind in ("contraction", "opaque"):
+            return []
+        found: list[_Draft] = []
+        for value in node.inputs:
+            draft = self._source(value)
+            if value is None or draft is None or draft.kind == "opaque":
+                continue
+            same_space = all(_same_shape(value.shape, out.shape) for out in node.outputs)
+            only_here = len(self._users[value]) == 1 and value not in self._outputs
+            if (kind == "elementwise" and same_space) or (draft.kind in ("elementwise", "injective") and only_here):
+                found.append(draft)
+        rank = {"contraction": 0, "reduction": 1, "elementwise": 2, "injective": 3}
+        return sorted(found, key=lambda d: rank[d.kind])
+
+    @staticmethod
+    def _may_join(draft: _Draft, sources: set[_Draft]) -> bool:
+        return not any(draft in source.ancestors for source in sources)
+
+    def _add_ancestors(self, draft: _Draft, sources: set[_Draft]) -> None:
+        added = sources.union(*(s.ancestors for s in sources)) - draft.ancestors
+        if not added:
+            return
+        for other in self._drafts:
+            if other is draft or draft in other.ancestors:
+                other.ancestors |= added
+
+    def _ordered(self) -> list[_Draft]:
+        return sorted(self._drafts, key=lambda d: len(d.ancestors))
+
+    def _seal(self, draft: _Draft) -> Group:
+        nodes = self._with_free_producers(draft.nodes)
+        made = {v for n in nodes for v in n.outputs}
+        reads = dict.fromkeys(v for n in nodes for v in n.inputs if v is not None and v not in made)
+        members = set(nodes)
+        escaping = tuple(
+            v
+            for n in draft.nodes
+            for v in n.outputs
+            if v in self._outputs or any(user not in members for user in self._users.get(v, []))
+        )
+        return Group(tuple(nodes), tuple(reads), escaping)
+
+    def _with_free_producers(self, nodes: Sequence[Node]) -> list[Node]:
+        found: dict[Node, None] = {}
+        for node in nodes:
+            for value in node.inputs:
+                producer = None if value is None else self._producer.get(value)
+                if producer is not None and producer not in self._draft_of:
+                    found[producer] = None
+            found[node] = None
+        return list(found)
+
+
+def _same_shape(a: Sequence[shapes.Dim], b: Sequence[shapes.Dim]) -> bool:
+    return len(a) == len(b) and all(shapes.same_dim(x, y) for x, y in zip(a, b, strict=True))
