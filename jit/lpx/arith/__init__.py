@@ -1,0 +1,1 @@
+"""Proofs and simplification of index arithmetic, and value-preserving rewriting of all expressions."""

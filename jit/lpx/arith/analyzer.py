@@ -1,0 +1,121 @@
+"""The analyzer: ranges of variables and facts, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lpx.arith import decide, proof, ranges, rewriter
+from lpx.arith.affine import AffineForm, Term
+from lpx.arith.atoms import AtomTable
+from lpx.arith.context import Context, Range
+from lpx.arith.interval import Interval
+from lpx.arith.polynomial import ONE, Polynomial, constant
+from lpx.dtypes import bool_, index
+from lpx.errors import InternalError
+from lpx.expr import nodes
+from lpx.expr.nodes import Axis, Expr, Var
+
+Bound = Expr | int | None
+
+
+class Analyzer:
+    """Immutable knowledge about variables and conditions.
+
+    Answers hold for every value of the variables that the ranges and facts allow. Arithmetic in `index` is taken as
+    exact (it does not wrap) where all leaves are variables and constants; values read from memory or cast from other
+    dtypes may wrap, and are reasoned about only where their bounds exclude it. A fact that reads memory must stay
+    true for as long as the analyzer is used.
+
+    Analyzers made by `with_*` share one table of expressions, which lives as long as any of them.
+    """
+
+    __slots__ = ("_context",)
+
+    def __init__(self) -> None:
+        self._context = Context(AtomTable())
+
+    @classmethod
+    def _of(cls, context: Context) -> Analyzer:
+        analyzer = cls()
+        analyzer._context = context
+        return analyzer
+
+    def with_range(self, var: Var, low: Bound, high: Bound) -> Analyzer:
+        """Also know low <= var < high; None is unbounded. Bounds may be symbolic, over variables known before.
+
+        Replaces what was known of the range of `var`. Since `var` has a value, low < high becomes a fact.
+        """
+        context = self._context.copy()
+        number = context.table.plain(var)
+        context.limits.pop(number, None)
+        low_polynomial, high_polynomial = self._bound(low), self._bound(high)
+        order = 1 + max((r.order for r in context.ranges.values()), default=-1)
+        context.ranges[number] = Range(low_polynomial, high_polynomial, order)
+        if low_polynomial is not None and high_polynomial is not None:
+            context.assume_non_negative((high_polynomial - low_polynomial).shifted(-1))
+        return self._of(context)
+
+    def with_axis(self, axis: Axis) -> Analyzer:
+        """Also know that the axis' variable runs over its extent."""
+        return self.with_range(axis.var, 0, axis.extent)
+
+    def with_fact(self, cond: Expr) -> Analyzer:
+        """Also know that the bool expression `cond` holds (in every lane)."""
+        context = self._context.copy()
+        decide.assume(context, cond, holds=True)
+        return self._of(context)
+
+    def simplify(self, expr: Expr) -> Expr:
+        """An equal expression that is cheaper to compute; the same object when there is nothing to gain."""
+        return rewriter.simplify(self._context, expr)
+
+    def prove(self, cond: Expr) -> bool:
+        """Whether the bool expression `cond` certainly holds (in every lane). False means only: not proved."""
+        return decide.decide(self._context, cond) is True
+
+    def bounds(self, expr: Expr) -> Interval:
+        """Constant bounds of an integer or bool expression, over all lanes; infinite for floats."""
+        context = self._context
+        if expr.dtype != index or expr.lanes != 1:
+            return ranges.of_expr(context, expr)
+        p = context.polynomial(expr)
+        naive = context.interval(p)
+        if naive.is_point or not context.is_exact(p):
+            return naive
+        return naive.meet(proof.correlated_interval(context, p))
+
+    def symbolic_bounds(self, expr: Expr, variables: Iterable[Var]) -> tuple[Expr, Expr] | None:
+        """Inclusive lower and upper bounds of a scalar index expression, without `variables`.
+
+        Each of `variables` takes all values of its range. None when a bound is infinite or not understood.
+        """
+        context = self._context
+        p = context.polynomial(expr)
+        gone = frozenset(context.table.plain(v) for v in variables)
+        if not context.is_exact(p):
+            return None
+        low = proof.extreme(context, p, gone, upper=False)
+        high = proof.extreme(context, p, gone, upper=True)
+        if low is None or high is None:
+            return None
+        return context.table.emit(low), context.table.emit(high)
+
+    def affine(self, expr: Expr) -> AffineForm | None:
+        """A scalar index expression as a sum of products; None for other dtypes and vectors."""
+        if expr.dtype != index or expr.lanes != 1:
+            return None
+        table = self._context.table
+        p = self._context.polynomial(expr)
+        terms = tuple(Term(k, tuple(table.expr(n) for n in m)) for m, k in p.varying())
+        return AffineForm(p.terms.get(ONE, 0), terms)
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two scalar expressions of one dtype are proved to be always equal."""
+        return decide.decide(self._context, nodes.Compare(bool_, 1, "eq", a, b)) is True
+
+    def _bound(self, bound: Bound) -> Polynomial | None:
+        if bound is None or isinstance(bound, int):
+            return None if bound is None else constant(bound)
+        if bound.dtype != index or bound.lanes != 1:
+            raise InternalError(f"a bound of a range must be a scalar {index}, not {bound.dtype} x {bound.lanes}")
+        return self._context.polynomial(bound)

@@ -1,0 +1,106 @@
+"""Numbers for expressions: structurally equal ones get the same number.
+
+Every comparison of subexpressions in this package goes through these numbers, which makes it one integer comparison.
+An interner keeps its expressions alive; analyzers derived from one another share one.
+"""
+
+from __future__ import annotations
+
+from lpx.expr import nodes, traverse
+from lpx.expr.nodes import Expr
+
+Key = tuple[object, ...]
+
+_MAX_COST = 1 << 40
+_LEAF_COST = 1
+_OP_COST = {
+    "add": 2, "sub": 2, "neg": 2, "mul": 3, "min": 2, "max": 2, "div": 8, "floordiv": 12, "floormod": 12,
+    "truncdiv": 12, "truncmod": 12, "bitand": 2, "bitor": 2, "bitxor": 2, "shl": 2, "shr": 2, "not": 2,
+    "eq": 2, "ne": 2, "lt": 2, "le": 2,
+}  # fmt: skip
+_OTHER_COST = 4
+
+ADD_COST, MUL_COST, NEG_COST, LEAF_COST = _OP_COST["add"], _OP_COST["mul"], _OP_COST["neg"], _LEAF_COST
+
+
+class Interner:
+    """Structural numbering of expressions, with a rough cost of computing each (as a tree)."""
+
+    __slots__ = ("_by_key", "_by_node", "costs", "exprs")
+
+    def __init__(self) -> None:
+        self._by_node: dict[Expr, int] = {}
+        self._by_key: dict[Key, int] = {}
+        self.exprs: list[Expr] = []
+        self.costs: list[int] = []
+
+    def number(self, expr: Expr) -> int:
+        """The number of `expr`; the same for every structurally equal expression."""
+        found = self._by_node.get(expr)
+        if found is not None:
+            return found
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            pending = [c for c in traverse.children(node) if c not in self._by_node]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            if node not in self._by_node:
+                self._by_node[node] = self._intern(node)
+        return self._by_node[expr]
+
+    def representative(self, expr: Expr) -> Expr:
+        """The first expression seen that is structurally equal to `expr`."""
+        return self.exprs[self.number(expr)]
+
+    def cost(self, expr: Expr) -> int:
+        """The sum of rough costs of all operations in `expr`."""
+        return self.costs[self.number(expr)]
+
+    def _intern(self, node: Expr) -> int:
+        children = tuple(self._by_node[c] for c in traverse.children(node))
+        key = (type(node), node.dtype.name, node.lanes, _payload(node), children)
+        found = self._by_key.get(key)
+        if found is not None:
+            return found
+        number = len(self.exprs)
+        self._by_key[key] = number
+        self.exprs.append(node)
+        self.costs.append(min(_own_cost(node) + sum(self.costs[c] for c in children), _MAX_COST))
+        return number
+
+
+def _own_cost(node: Expr) -> int:
+    if isinstance(node, nodes.Const | nodes.Var):
+        return _LEAF_COST
+    if isinstance(node, nodes.Binary | nodes.Compare | nodes.Unary):
+        return _OP_COST[node.op]
+    return _OTHER_COST
+
+
+def _payload(node: Expr) -> object:
+    """What tells apart nodes of one class with equal operands. Buffers and variables count by identity."""
+    match node:
+        case nodes.Binary(op=op) | nodes.Compare(op=op) | nodes.Unary(op=op) | nodes.HorizontalReduce(op=op):
+            return op
+        case nodes.Const(value=value):
+            return value if isinstance(value, int) else repr(value)  # repr tells -0.0 from 0.0, and NaN equals NaN
+        case nodes.Var():
+            return id(node)
+        case nodes.Load(buffer=buffer, mask=mask):
+            return (id(buffer), mask is None)
+        case nodes.AddressOf(buffer=buffer):
+            return id(buffer)
+        case nodes.Shuffle(vectors=vectors, indices=indices):
+            return (len(vectors), indices)
+        case nodes.Call(op=op):
+            return op
+        case _:
+            return _structure_of_extension(node)
+
+
+def _structure_of_extension(node: Expr) -> object:
+    """Node classes of this layer carry all they have in their operands; those of higher layers count by identity."""
+    return None if type(node).__module__ == nodes.__name__ else id(node)

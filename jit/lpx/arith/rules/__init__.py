@@ -1,0 +1,1 @@
+"""Rewriting rules as tables, one file per family of operations."""
