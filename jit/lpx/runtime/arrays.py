@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -82,7 +82,8 @@ def to_numpy(value: Any, name: str) -> Array:
             f"{name} is a masked array, whose mask would be ignored", hint="pass a.filled(value) or a.data"
         )
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray) if type(value) is not np.ndarray else value
+        array = cast(Array, value)
+        return array if type(array) is np.ndarray else array.view(np.ndarray)
     if isinstance(value, (bool, int, float, np.generic)):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -161,7 +162,7 @@ def _named_outputs(signature: Signature, out: Any) -> dict[str, Any]:
     names = [p.name for p in signature.outputs]
     if out is None:
         return {}
-    given = list(out) if isinstance(out, (tuple, list)) else [out]
+    given: Sequence[object] = cast(Sequence[object], out) if isinstance(out, (tuple, list)) else [out]
     if len(given) != len(names):
         raise ArgumentError(f"{signature.name} has {len(names)} outputs, out= gives {len(given)}", hint=str(signature))
     return dict(zip(names, given, strict=True))

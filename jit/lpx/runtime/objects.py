@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llvmlite
-import llvmlite.binding
-
 import lpx
 from lpx.errors import InternalError
 
-llvm: Any = llvmlite.binding  # llvmlite carries no types
+llvm: Any = importlib.import_module("llvmlite.binding")  # llvmlite carries no types
 _library_numbers = itertools.count()
 _SYMBOL_TABLE = 2  # ELF section type
 _SYMBOL_BYTES = 24
@@ -61,7 +59,11 @@ def target_machine(triple: str = "", cpu: str = "", features: str = "") -> Any:
 
 def versions() -> tuple[str, ...]:
     """Versions that object files depend on, for cache keys: lpx, llvmlite and LLVM."""
-    return lpx.__version__, str(llvmlite.__version__), ".".join(map(str, llvm.llvm_version_info))
+    return (
+        lpx.__version__,
+        str(importlib.import_module("llvmlite").__version__),
+        ".".join(map(str, llvm.llvm_version_info)),
+    )
 
 
 def parse_module(text: object) -> Any:

@@ -66,7 +66,10 @@ def _ordered(signature: Signature, args: tuple[Any, ...], out: Any, *, by_name: 
         return args
     if outputs == 1:
         return (*args, out)
-    return (*args, *cast(tuple[Any, ...], out)) if type(out) is tuple and len(out) == outputs else None
+    if type(out) is not tuple:
+        return None
+    given = cast(tuple[object, ...], out)
+    return (*args, *given) if len(given) == outputs else None
 
 
 def _fits(parameter: Parameter, value: Any, extents: dict[str, int]) -> bool:
@@ -105,6 +108,6 @@ def _launch(specialisation: Specialisation, buffers: dict[str, Array], extents: 
             buffers[p.name] = np.empty(shape, p.dtype.to_numpy())
     specialisation.launch(buffers, extents)
     if type(out) is tuple:
-        return cast(tuple[Any, ...], out)
+        return cast(tuple[object, ...], out)
     results = tuple(buffers[p.name] for p in outputs)
     return results[0] if len(results) == 1 else results or None

@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 import lpx
+from lpx import knobs
 from lpx.runtime import objects
 from lpx.runtime.cache import default_cache, digest
+from lpx.runtime.cores import available_cores
 from lpx.runtime.emitted.emit import Unit
 from lpx.runtime.emitted.entry import CPYTHON_FUNCTIONS, EntryEmitter
 from lpx.runtime.emitted.interrupt import emit_interrupt
 from lpx.runtime.emitted.memory import emit_memory
 from lpx.runtime.emitted.object_type import emit_type
-from lpx.runtime.emitted.pool import PoolEmitter
+from lpx.runtime.emitted.pool import MAX_THREADS, PoolEmitter
 
 THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
 KERNEL_SYMBOLS = (
@@ -74,6 +76,9 @@ def support_library() -> objects.LinkedObject:
     library.keep_forever()
     for name in ("lpx_pool_reset", "lpx_long_reset"):
         os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(library.address(name)))
+    wanted = knobs.num_threads()
+    configure = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("lpx_pool_configure"))
+    configure(min(available_cores() if wanted is None else wanted, MAX_THREADS))
     return library
 
 

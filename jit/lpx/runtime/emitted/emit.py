@@ -12,13 +12,12 @@ Integers are signed; `//` and friends are absent on purpose (they can trap). Poi
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-import llvmlite.ir
-
-ir: Any = llvmlite.ir  # llvmlite carries no types
+ir: Any = importlib.import_module("llvmlite.ir")  # llvmlite carries no types
 
 I8: Any = ir.IntType(8)
 I32: Any = ir.IntType(32)

@@ -40,13 +40,15 @@ CPYTHON_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, parame
     "PyObject_ClearWeakRefs": (VOID, [PTR]),
     "PyObject_GC_Del": (VOID, [PTR]),
     "PyObject_GC_UnTrack": (VOID, [PTR]),
+    "PyObject_GenericGetDict": (PTR, [PTR, PTR]),
+    "PyObject_GenericSetDict": (I32, [PTR, PTR, PTR]),
     "PyObject_Vectorcall": (PTR, [PTR, PTR, I64, PTR]),
     "PyTuple_New": (PTR, [I64]),
     "PyTuple_SetItem": (I32, [PTR, I64, PTR]),
     "PyType_GenericAlloc": (PTR, [PTR, I64]),
     "PyVectorcall_Call": (PTR, [PTR, PTR, PTR]),
 }
-"""Functions of CPython that emitted code calls."""
+"""Functions of CPython that emitted code calls or points to."""
 _VARIADIC = {"PyObject_CallMethod"}
 
 _NO_MATCH = -1  # as a pointer

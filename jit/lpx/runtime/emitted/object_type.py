@@ -20,7 +20,7 @@ TYPE = Record(168, flags=I64)
 """`PyTypeObject`, the part used here."""
 
 _BASE_TYPE, _HAVE_GC, _VERSION_TAG = 1 << 10, 1 << 14, 1 << 18
-_TP_CALL, _TP_CLEAR, _TP_DEALLOC, _TP_NEW, _TP_TRAVERSE, _TP_MEMBERS = 50, 51, 52, 65, 71, 72
+_TP_CALL, _TP_CLEAR, _TP_DEALLOC, _TP_NEW, _TP_TRAVERSE, _TP_MEMBERS, _TP_GETSET = 50, 51, 52, 65, 71, 72, 73
 _T_OBJECT, _T_OBJECT_EX, _T_ULONGLONG, _T_PYSSIZET = 6, 16, 18, 19
 _READ_ONLY = 1
 
@@ -93,6 +93,13 @@ def _emit_spec(unit: Unit) -> None:
         *_member(unit, "_table", _T_ULONGLONG, INSTANCE["table"].offset, 0),
         *(_null(), I32(0), I64(0), I32(0), _null()),
     )
+    unit.text("lpx_dict_name", "__dict__")
+    getters = unit.constants(
+        "lpx_getters",
+        *(unit.address("lpx_dict_name"), unit.address("PyObject_GenericGetDict")),
+        *(unit.address("PyObject_GenericSetDict"), _null(), _null()),
+        *(_null(), _null(), _null(), _null(), _null()),
+    )
     slots = unit.constants(
         "lpx_slots",
         *(I32(_TP_NEW), unit.address("lpx_new")),
@@ -101,6 +108,7 @@ def _emit_spec(unit: Unit) -> None:
         *(I32(_TP_CLEAR), unit.address("lpx_clear")),
         *(I32(_TP_CALL), unit.address("PyVectorcall_Call")),
         *(I32(_TP_MEMBERS), unit.address(members.name)),
+        *(I32(_TP_GETSET), unit.address(getters.name)),
         *(I32(0), _null()),
     )
     flags = _VERSION_TAG | _BASE_TYPE | _HAVE_GC | HAVE_VECTORCALL
