@@ -82,6 +82,12 @@ class RuntimeCheckError(LpxError):
     """A run-time check of a kernel failed: an index out of range, a division by zero."""
 
 
+class MemoryAccessError(LpxError):
+    """The reference interpreter saw memory used wrongly: out of bounds, before it was written, or without the barrier or
+    wait it needs.
+    """
+
+
 class UnsupportedError(LpxError):
     """Something valid that lpx cannot do (yet); says what to use instead."""
 

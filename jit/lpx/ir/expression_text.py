@@ -1,7 +1,8 @@
 """Expressions as text.
 
-A DAG must not become an exponential text: a node used more than once, unless it is small, is given a name `$0`, `$1`, ...
-on a line of its own before the construct that uses it, and so is a node so deep that the text would nest too far.
+A DAG must not become an exponential text: a node used more than once, unless it is small, is given a name `$0`, `$1`
+and so on in a line of its own before the construct that uses it, and so is a node so deep that the text would nest too
+far.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -180,7 +182,7 @@ class ExpressionWriter:
         return _Text(f"{op.kind}[{quote(op.name)}, {op.domain}, {op.result}, {expr.lanes}]({self.list(expr.args)})")
 
 
-_WRITERS: dict[type[Expr], Callable[[ExpressionWriter, Expr], _Text]] = {
+_WRITERS: dict[type[Expr], Callable[[ExpressionWriter, Any], _Text]] = {
     nodes.Var: ExpressionWriter._var,
     nodes.Const: ExpressionWriter._const,
     nodes.Unary: ExpressionWriter._unary,

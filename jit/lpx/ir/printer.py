@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpx import dtypes
-from lpx.dtypes import DType
 from lpx.expr.buffer import Buffer, Layout
 from lpx.expr.nodes import Axis, Const, Expr
 from lpx.expr.text import register_printer
@@ -218,7 +218,7 @@ class _Printer:
 
 
 # One row per statement: what its first line says, and for those with braces, what stands inside.
-_HEADS: dict[type[Stmt], Callable[[_Printer, Stmt], str]] = {
+_HEADS: dict[type[Stmt], Callable[[_Printer, Any], str]] = {
     nodes.For: _Printer._for,
     nodes.ParallelRegion: lambda p, s: "region",
     nodes.If: lambda p, s: f"if {p._writer.text(s.cond)}",
@@ -236,7 +236,7 @@ _HEADS: dict[type[Stmt], Callable[[_Printer, Stmt], str]] = {
     nodes.CallFunction: _Printer._call,
     nodes.Check: lambda p, s: f"check {p._writer.text(s.cond)}, {quote(s.message)}",
 }
-_NESTED: dict[type[Stmt], Callable[[_Printer, Stmt], None]] = {
+_NESTED: dict[type[Stmt], Callable[[_Printer, Any], None]] = {
     nodes.For: _Printer._loop_body,
     nodes.ParallelRegion: _Printer._loop_body,
     nodes.While: _Printer._loop_body,

@@ -1,0 +1,55 @@
+"""Mathematical functions, through the same expansion into arithmetic that compiled code goes through."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lpx.dtypes import DType
+from lpx.expr.nodes import Call, Expr
+from lpx.ir import scalars
+
+_HAS_EXPANSIONS = importlib.util.find_spec("lpx.expr.vecmath") is not None
+
+
+def expand_math(expr: Expr) -> Expr | None:
+    """A mathematical call as arithmetic; None for any other node."""
+    if not isinstance(expr, Call) or expr.op.kind != "math" or not _HAS_EXPANSIONS:
+        return None
+    expanded: Expr = importlib.import_module("lpx.expr.vecmath").expand(expr)
+    return expanded
+
+
+def approximate(name: str, dtype: DType) -> Callable[..., scalars.Value]:
+    """A mathematical function computed by NumPy in float64 and rounded."""
+    function, rounded = _NUMPY[name], scalars.round_float(dtype)
+
+    def apply(*args: float) -> float:
+        with np.errstate(all="ignore"):
+            result: float = rounded(float(function(*[np.float64(a) for a in args])))
+            return result
+
+    return apply
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p tanh cbrt sin cos tan".split()},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in "sin cos tan sinh cosh tanh".split()},
+    **{name: getattr(np, name) for name in "sinh cosh hypot fmod nextafter".split()},
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": lambda x: _erf("erf", x),
+    "erfc": lambda x: _erf("erfc", x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "pow": np.power,
+    "atan2": np.arctan2,
+}
+
+
+def _erf(name: str, x: float) -> float:
+    import math
+
+    return float(getattr(math, name)(x))
