@@ -1,0 +1,214 @@
+"""Which iterations of a loop may touch the same element.
+
+The test is exact for indices that are affine in the loops, divisions and remainders of fused loops included, and
+conservative beyond. Two accesses meet where their indices are equal; a loop is *pinned* by a pair of accesses when
+that forces the loop's variable to be equal in both. Example: `C[io*32 + ii]` with ii in 0..32 pins io and ii, since
+32*(io - io') + (ii - ii') = 0 leaves io = io' only; then ii = ii'. A loop that every conflicting pair pins carries no
+dependence: its iterations may run in any order, or at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lpx.arith.analyzer import Analyzer
+from lpx.expr import traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Binary, Expr, Var
+from lpx.ir.nodes import Block, For, Function
+from lpx.schedule import queries
+from lpx.schedule.linear import Linear, Term, linear
+from lpx.schedule.queries import Access, Path
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two accesses of one buffer, one of them a write, and the loops around both that they pin."""
+
+    first: Access
+    second: Access
+    pinned: frozenset[Var]
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.first.buffer
+
+    @property
+    def is_accumulation(self) -> bool:
+        """Whether the pair is one reduction adding up in one place."""
+        block = self.first.block
+        return (
+            block is not None
+            and block is self.second.block
+            and any(a.kind == "reduce" for a in block.axes)
+            and _same_indices(self.first, self.second)
+        )
+
+    def allows(self, loop: Var) -> bool:
+        """Whether the pair lets iterations of `loop` be reordered: pinned, or the loop of a reduction adding up."""
+        block = self.first.block
+        return loop in self.pinned or (
+            self.is_accumulation and block is not None and axis_kinds(block, self.first.path, loop) <= {"reduce"}
+        )
+
+
+def conflicts_within(function: Function, loop: For) -> tuple[Conflict, ...]:
+    """Every pair of accesses under `loop` to a buffer that outlives one iteration, one of them a write."""
+    path = queries.path_to(function, loop)
+    private = queries.allocated_within(loop)
+    outside = queries.loops_of(path[:-1])
+    found = [a for a in queries.accesses(loop, path[:-1]) if a.buffer not in private]
+    return tuple(
+        Conflict(first, second, frozenset(pinned(function, first, second, outside)))
+        for position, first in enumerate(found)
+        for second in found[position:]
+        if first.buffer is second.buffer and (first.is_write or second.is_write)
+    )
+
+
+def axis_kinds(block: Block, path: Path, loop: Var) -> set[str]:
+    """The kinds of a block's axes whose bindings mention `loop`."""
+    return {
+        axis.kind
+        for axis, value in zip(block.axes, block.bindings, strict=True)
+        if loop in traverse.free_vars(queries.bound_along(path[: path.index(block)], value))
+    }
+
+
+def pinned(function: Function, first: Access, second: Access, outside: Sequence[For]) -> set[Var]:
+    """The loops around both accesses whose variables are equal whenever both touch one element.
+
+    The loops `outside` are taken to be in the same iteration for both.
+    """
+    loops = {f.var: f for f in (*queries.loops_of(first.path), *queries.loops_of(second.path))}
+    analyzer = queries.analyzer_of(function, loops.values())
+    fixed = {f.var for f in outside}
+    shared = _shared_loops(first.path, second.path)
+    free = set(loops) - set(shared) - fixed
+    moving = [v for v in shared if v not in fixed]
+    return _Solver(analyzer, moving, free).solve(_equations(first, second))
+
+
+def _shared_loops(first: Path, second: Path) -> list[Var]:
+    shared: list[Var] = []
+    for a, b in zip(first, second, strict=False):
+        if a is not b:
+            break
+        if isinstance(a, For):
+            shared.append(a.var)
+    return shared
+
+
+def _equations(first: Access, second: Access) -> list[tuple[Expr, Expr]]:
+    """What is equal where both accesses touch one element."""
+    equations: list[tuple[Expr, Expr]] = []
+    if first.indices is not None and second.indices is not None:
+        equations.extend(zip(first.indices, second.indices, strict=True))
+    return equations
+
+
+def _same_indices(first: Access, second: Access) -> bool:
+    if first.indices is None or second.indices is None:
+        return False
+    return all(traverse.structural_equal(a, b) for a, b in zip(first.indices, second.indices, strict=True))
+
+
+class _Solver:
+    """Finds which variables two solutions of a set of equations must share.
+
+    An equation `a(x) = b(y)` has x and y over the same loops in two iterations. Terms over one atom with one
+    coefficient become a difference; what is left over is only known by its bounds.
+    """
+
+    def __init__(self, analyzer: Analyzer, moving: Sequence[Var], free: Iterable[Var]) -> None:
+        self._analyzer = analyzer
+        self._moving = tuple(moving)
+        self._free = tuple(free)
+        self._pinned: set[Expr] = set()
+
+    def solve(self, equations: list[tuple[Expr, Expr]]) -> set[Var]:
+        """The variables pinned by all equations together."""
+        pending = list(equations)
+        while True:
+            before = len(self._pinned)
+            for a, b in pending:
+                self._solve_one(a, b)
+            if len(self._pinned) == before:
+                return {v for v in self._moving if v in self._pinned}
+            pending = [*equations, *((x, x) for x in self._rejoined())]
+
+    def _solve_one(self, a: Expr, b: Expr) -> None:
+        chosen = (*self._moving, *self._free)
+        left, right = linear(self._analyzer, a, chosen), linear(self._analyzer, b, chosen)
+        if left is None or right is None:
+            return
+        differences, offset = self._difference(left, right)
+        if offset is None:
+            return
+        low, high = offset
+        while True:
+            solved = next((t for t in differences if self._is_forced(t, differences, low, high)), None)
+            if solved is None:
+                return
+            self._pinned.add(solved.atom)
+            differences.remove(solved)
+
+    def _difference(self, left: Linear, right: Linear) -> tuple[list[Term], tuple[Expr, Expr] | None]:
+        """Terms that differ only in the iteration, and inclusive bounds of everything else on the left minus right."""
+        free = frozenset(self._free)
+        common = [
+            t for t in left.terms
+            if (other := right.term(t.atom)) is not None
+            and not traverse.free_vars(t.atom) & free
+            and self._analyzer.equal(t.coefficient, other.coefficient)
+        ]  # fmt: skip
+        atoms = {t.atom for t in common}
+        bounds = (self._bounds(left, atoms), self._bounds(right, atoms))
+        if bounds[0] is None or bounds[1] is None:
+            return common, None
+        low, high = bounds[0][0] - bounds[1][1], bounds[0][1] - bounds[1][0]
+        return [t for t in common if t.atom not in self._pinned], (low, high)
+
+    def _bounds(self, side: Linear, without: set[Expr]) -> tuple[Expr, Expr] | None:
+        total = side.rest
+        for term in side.terms:
+            if term.atom not in without:
+                total = total + term.coefficient * term.atom
+        return self._analyzer.symbolic_bounds(total, (*self._moving, *self._free))
+
+    def _is_forced(self, term: Term, terms: Sequence[Term], low: Expr, high: Expr) -> bool:
+        """Whether everything but `term` is smaller than one step of it, so that its difference is 0."""
+        for other in terms:
+            if other is term:
+                continue
+            reach = self._reach(other)
+            if reach is None:
+                return False
+            low, high = low - reach, high + reach
+        step = self._magnitude(term.coefficient)
+        return step is not None and self._analyzer.prove(high < step) and self._analyzer.prove(-step < low)
+
+    def _reach(self, term: Term) -> Expr | None:
+        """The largest difference that a term can have between two iterations."""
+        bounds = self._analyzer.symbolic_bounds(term.atom, (*self._moving, *self._free))
+        step = self._magnitude(term.coefficient)
+        return None if bounds is None or step is None else step * (bounds[1] - bounds[0])
+
+    def _magnitude(self, coefficient: Expr) -> Expr | None:
+        if self._analyzer.prove(coefficient > 0):
+            return coefficient
+        return -coefficient if self._analyzer.prove(coefficient < 0) else None
+
+    def _rejoined(self) -> list[Expr]:
+        """Dividends whose quotient and remainder by one divisor are both pinned, so that they are equal themselves."""
+        divisions = [e for e in self._pinned if isinstance(e, Binary)]
+        return [
+            q.a
+            for q in divisions
+            for m in divisions
+            if q.op == "floordiv"
+            and m.op == "floormod"
+            and traverse.structural_equal(q.a, m.a)
+            and traverse.structural_equal(q.b, m.b)
+        ]

@@ -1,0 +1,1 @@
+compute_inline = reverse_compute_inline = None

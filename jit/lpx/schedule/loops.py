@@ -1,0 +1,399 @@
+"""Loop primitives: split, fuse, tile, reorder, add_unit_loop, partition.
+
+They change which loops run a block and in which order, never what the block computes. Only `reorder` can change a
+result: moving reduce loops past each other changes the order in which a reduction adds up (see `reorder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from lpx.expr import build, traverse
+from lpx.expr.nodes import Expr, Var
+from lpx.ir import nodes as ir_nodes
+from lpx.ir import traverse as ir
+from lpx.ir.nodes import Attr, Block, For, Function, Stmt
+from lpx.schedule import kinds, queries, rewriting
+from lpx.schedule.dependence import Conflict, conflicts_within
+from lpx.schedule.errors import DependenceError, ExtentError, LoopKindError, NestingError, OptionError
+from lpx.schedule.handles import LoopHandle
+from lpx.schedule.linear import ONE, ZERO
+from lpx.schedule.primitive import primitive
+from lpx.schedule.session import BlockLike, Edit
+
+Tail = Literal["guard", "peel", "mask"]
+_TAILS = ("guard", "peel", "mask")
+
+
+@primitive
+def loops(edit: Edit, block: BlockLike | None = None) -> tuple[LoopHandle, ...]:
+    """The loops around a block, outermost first; without a block, every loop of the program in order.
+
+    requires: nothing.
+    rewrite: none.
+    """
+    if block is None:
+        return edit.handles(queries.live_loops(edit.function))
+    return edit.handles(f.var for f in queries.loops_around(edit.function, edit.block(block)))
+
+
+@primitive
+def split(
+    edit: Edit,
+    loop: LoopHandle,
+    factor: int | Sequence[int] | None = None,
+    *,
+    nparts: int | None = None,
+    tail: Tail = "guard",
+) -> tuple[LoopHandle, ...]:
+    """Cut a loop into an outer and an inner one, or with several factors into more; returns them outermost first.
+
+    `factor` is the extent of the inner loop (a sequence: of the inner loops), `nparts` that of the outer. Where they do
+    not divide the extent, `tail` says what becomes of the rest: "guard" adds a predicate to the blocks inside, "peel"
+    runs it in a nest of its own after the main one (its blocks are named `C_tail`), "mask" is a guard that stays with
+    the inner loop, to become the mask of its vector.
+
+    requires: a serial loop; exactly one of `factor` and `nparts`, each at least 1.
+    rewrite:
+        for i in 0..n { block C(vi = i) }
+        -> for i_o in 0..ceildiv(n, 4) { for i_i in 0..4 { block C(vi = i_o*4 + i_i) where i_o*4 + i_i < n } }
+    """
+    node = edit.loop(loop)
+    check_serial(node)
+    outer, inner = _parts(edit.function, node, factor, nparts, tail)
+    edit.function, variables = split_loop(edit.function, node, outer, inner, tail)
+    edit.ended(node.var, f"was split into {', '.join(v.name for v in variables)}")
+    return edit.handles(variables)
+
+
+def _parts(
+    function: Function, loop: For, factor: int | Sequence[int] | None, nparts: int | None, tail: Tail
+) -> tuple[Expr | None, tuple[Expr, ...]]:
+    """The extents asked for: of the outer loop (None where it follows from the others), and of the inner ones."""
+    if tail not in _TAILS:
+        raise OptionError(f"tail={tail!r} is unknown", hint=f"tail is one of {', '.join(_TAILS)}")
+    if (factor is None) == (nparts is None):
+        raise OptionError("give either factor or nparts", hint="factor is the inner extent, nparts the outer")
+    if nparts is not None:
+        _check_factor("nparts", nparts)
+        return build.const(int(nparts)), (_divide(loop.extent, build.const(int(nparts)), tail),)
+    factors = (factor,) if isinstance(factor, int) else tuple(factor or ())
+    if not factors:
+        raise OptionError("factor is empty", hint="give the extent of every inner loop")
+    for f in factors:
+        _check_factor("factor", f)
+    return None, tuple(build.const(int(f)) for f in factors)
+
+
+def _check_factor(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{what}={value!r} is not a positive integer")
+
+
+def _divide(extent: Expr, count: Expr, tail: Tail) -> Expr:
+    return extent // count if tail == "peel" else (extent + (count - 1)) // count
+
+
+def split_loop(
+    function: Function, loop: For, outer: Expr | None, inner: Sequence[Expr], tail: Tail
+) -> tuple[Function, tuple[Var, ...]]:
+    """`split` without its checks: the new function, and the new loops' variables, outermost first."""
+    analyzer = queries.analyzer_of(function, queries.loops_around(function, loop))
+    size = inner[0]
+    for extent in inner[1:]:
+        size = size * extent
+    extents = [analyzer.simplify(e) for e in (outer or _divide(loop.extent, size, tail), *inner)]
+    variables = tuple(build.var(f"{loop.var.name}_{suffix}") for suffix in _suffixes(len(extents)))
+    offset: Expr = variables[0]
+    for var, extent in zip(variables[1:], extents[1:], strict=True):
+        offset = offset * extent + var
+    covered = extents[0] * size
+    pragmas: Mapping[str, Attr] = {**loop.pragmas, "tail": "mask"} if tail == "mask" else loop.pragmas
+    main = _in_place_of(loop, offset, loop.body)
+    if tail != "peel" and not analyzer.equal(covered, loop.extent):
+        main = rewriting.guard(main, offset < loop.extent)
+    nest = _nest(loop, variables, extents, main, pragmas)
+    if tail != "peel" or analyzer.equal(covered, loop.extent):
+        return rewriting.replace_statement(function, loop, nest), variables
+    rest = _rest(function, loop, analyzer.simplify(covered), analyzer.simplify(loop.extent - covered))
+    return rewriting.replace_statement(function, loop, ir.sequence([nest, rest])), variables
+
+
+def _suffixes(count: int) -> tuple[str, ...]:
+    return ("o", "i") if count == 2 else tuple(str(k) for k in range(count))
+
+
+def _in_place_of(loop: For, offset: Expr, body: Stmt) -> Stmt:
+    value = offset if queries.constant_value(loop.start) == 0 else loop.start + offset
+    return ir.substitute(body, {loop.var: value})
+
+
+def _nest(
+    loop: For, variables: Sequence[Var], extents: Sequence[Expr], body: Stmt, pragmas: Mapping[str, Attr]
+) -> Stmt:
+    """Serial loops over `variables` around `body`; the innermost carries the pragmas."""
+    nest = body
+    for position, (var, extent) in enumerate(reversed(list(zip(variables, extents, strict=True)))):
+        nest = For(var, ZERO, extent, nest, pragmas=pragmas if position == 0 else {}, span=loop.span)
+    return nest
+
+
+def _rest(function: Function, loop: For, begin: Expr, extent: Expr) -> Stmt:
+    """A copy of the nest of `loop` over [begin, begin + extent) of its iterations."""
+    var = build.var(f"{loop.var.name}_t")
+    copy = rewriting.clone(loop.body, rewriting.block_names(function), "tail", {})
+    start = begin if queries.constant_value(loop.start) == 0 else loop.start + begin
+    return For(var, ZERO, extent, ir.substitute(copy, {loop.var: start + var}), pragmas=loop.pragmas, span=loop.span)
+
+
+@primitive
+def fuse(edit: Edit, *handles: LoopHandle) -> LoopHandle:
+    """Make one loop of two or more that are directly inside each other; returns it.
+
+    requires: serial loops, each the whole body of the one before; inner bounds do not depend on outer loops.
+    rewrite:
+        for i in 0..m { for j in 0..n { block C(vi = i, vj = j) } }
+        -> for i_j in 0..m*n { block C(vi = i_j // n, vj = i_j % n) }
+    """
+    if len(handles) < 2:
+        raise OptionError("fuse takes two loops or more")
+    chain = [edit.loop(h) for h in handles]
+    check_directly_nested(chain)
+    for node in chain:
+        check_serial(node)
+    check_rectangular(chain)
+    analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, chain[0]))
+    var = build.var("_".join(f.var.name for f in chain))
+    values: dict[Var, Expr] = {}
+    rest: Expr = var
+    for node in reversed(chain[1:]):
+        values[node.var] = _shifted(node, rest % node.extent)
+        rest = rest // node.extent
+    values[chain[0].var] = _shifted(chain[0], rest)
+    total = chain[0].extent
+    for node in chain[1:]:
+        total = total * node.extent
+    fused = For(var, ZERO, analyzer.simplify(total), ir.substitute(chain[-1].body, values), span=chain[0].span)
+    edit.function = rewriting.replace_statement(edit.function, chain[0], fused)
+    for node in chain:
+        edit.ended(node.var, f"was fused into {var.name}")
+    return edit.handle(var)
+
+
+def _shifted(loop: For, offset: Expr) -> Expr:
+    return offset if queries.constant_value(loop.start) == 0 else loop.start + offset
+
+
+@primitive
+def tile(
+    edit: Edit, rows: LoopHandle, columns: LoopHandle, row_factor: int, column_factor: int, *, tail: Tail = "guard"
+) -> tuple[LoopHandle, LoopHandle, LoopHandle, LoopHandle]:
+    """Split two nested loops and move both inner loops inside: returns rows_o, columns_o, rows_i, columns_i.
+
+    requires: what `split` and `reorder` require; tail is "guard" or "mask".
+    rewrite:
+        for i in 0..m { for j in 0..n { ... } }
+        -> for i_o { for j_o { for i_i in 0..4 { for j_i in 0..8 { ... } } } }
+    """
+    if tail == "peel":
+        raise OptionError("tile cannot peel tails", hint="split both loops with tail='peel', then reorder")
+    variables: list[Var] = []
+    for handle, factor in ((rows, row_factor), (columns, column_factor)):
+        node = edit.loop(handle)
+        check_serial(node)
+        _check_factor("factor", factor)
+        edit.function, pair = split_loop(edit.function, node, None, (build.const(int(factor)),), tail)
+        edit.ended(node.var, f"was split into {', '.join(v.name for v in pair)}")
+        variables.extend(pair)
+    row_o, row_i, column_o, column_i = variables
+    edit.function = reorder_loops(edit.function, (row_o, column_o, row_i, column_i))
+    return edit.handle(row_o), edit.handle(column_o), edit.handle(row_i), edit.handle(column_i)
+
+
+@primitive
+def reorder(edit: Edit, *handles: LoopHandle) -> None:
+    """Put the given loops, which stand inside each other, in the given order; others between them stay in place.
+
+    The order in which one reduction's own loops run may change, which changes how its result rounds: a floating-point
+    sum is then another sum of the same terms. Every other order in which elements are read and written is kept.
+
+    requires: nothing but loops between the outermost and the innermost; bounds of a loop do not depend on a loop moved
+        inside it; no element written in one iteration and touched in another, unless the loops keep their order.
+    rewrite:
+        for i { for j { S } }  with (j, i)  ->  for j { for i { S } }
+    """
+    if len(handles) < 2:
+        raise OptionError("reorder takes two loops or more")
+    nodes = [edit.loop(h) for h in handles]
+    if len({n.var for n in nodes}) != len(nodes):
+        raise OptionError("a loop is given twice")
+    edit.function = reorder_loops(edit.function, tuple(n.var for n in nodes))
+
+
+def reorder_loops(function: Function, order: Sequence[Var]) -> Function:
+    """`reorder` by variables, with its legality checks."""
+    live = queries.live_loops(function)
+    chain = chain_of(function, [live[v] for v in order])
+    wanted = iter([live[v] for v in order])
+    named = set(order)
+    permuted = [next(wanted) if f.var in named else f for f in chain]
+    if all(a is b for a, b in zip(chain, permuted, strict=True)):
+        return function
+    check_bounds_follow(permuted)
+    check_order_kept(chain, permuted, conflicts_within(function, chain[0]))
+    body = chain[-1].body
+    for node in reversed(permuted):
+        body = replace(node, body=body)
+    reordered = rewriting.replace_statement(function, chain[0], body)
+    kinds.recheck(reordered, [f.var for f in permuted])
+    return reordered
+
+
+@primitive
+def add_unit_loop(edit: Edit, target: LoopHandle | BlockLike) -> LoopHandle:
+    """Put a loop of one iteration around a loop or block; returns it.
+
+    requires: nothing.
+    rewrite: block C() -> for u in 0..1 { block C() }
+    """
+    inside = edit.loop(target) if isinstance(target, LoopHandle) else edit.block(target)
+    var = build.var("u")
+    edit.function = rewriting.replace_statement(edit.function, inside, For(var, ZERO, ONE, inside))
+    return edit.handle(var)
+
+
+@primitive
+def partition(edit: Edit, loop: LoopHandle, at: int | Expr) -> tuple[LoopHandle, LoopHandle]:
+    """Cut a loop's range in two nests, of the iterations before and from iteration `at` on; returns both loops.
+
+    `at` counts iterations, and is clamped to the extent. The first nest keeps the loops and blocks inside; the second
+    has copies, its blocks named `C_rest`.
+
+    requires: a serial loop; `at` an integer or an expression over symbolic extents.
+    rewrite:
+        for i in 0..n { block C(vi = i) }
+        -> for i_0 in 0..4 { block C(vi = i_0) }; for i_1 in 4..n { block C_rest(vi = i_1) }
+    """
+    node = edit.loop(loop)
+    check_serial(node)
+    analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, node))
+    point = build.as_expr(at)
+    check_over_symbols(edit.function, point, node)
+    point = analyzer.simplify(build.minimum(build.maximum(point, 0), node.extent))
+    first, second = (build.var(f"{node.var.name}_{k}") for k in range(2))
+    copy = rewriting.clone(node.body, rewriting.block_names(edit.function), "rest", {node.var: second})
+    parts = [
+        replace(node, var=first, extent=point, body=ir.substitute(node.body, {node.var: first})),
+        replace(
+            node,
+            var=second,
+            start=analyzer.simplify(node.start + point),
+            extent=analyzer.simplify(node.extent - point),
+            body=copy,
+        ),
+    ]
+    edit.function = rewriting.replace_statement(edit.function, node, ir.sequence(parts))
+    edit.ended(node.var, f"was partitioned into {first.name} and {second.name}")
+    return edit.handle(first), edit.handle(second)
+
+
+def check_over_symbols(function: Function, point: Expr, loop: For) -> None:
+    """Refuses an expression that mentions anything but symbolic extents."""
+    if point.dtype != ZERO.dtype or not traverse.free_vars(point) <= set(function.symbols):
+        raise OptionError(
+            "at is not an index expression over symbolic extents", hint="use integers and s.symbol(name)", mark=loop
+        )
+
+
+def check_serial(loop: For) -> None:
+    """Refuses a loop that is already parallel, vectorized, unrolled or bound."""
+    if loop.kind != "serial":
+        raise LoopKindError(
+            f"loop {loop.var.name} is {loop.kind}", hint="change the shape of loops before their kind", mark=loop
+        )
+
+
+def check_directly_nested(chain: Sequence[For]) -> None:
+    """Refuses loops of which one is not the whole body of the one before."""
+    for outer, inner in zip(chain, chain[1:], strict=False):
+        if outer.body is not inner:
+            found = f"it holds a {_described(outer.body)}"
+            raise NestingError(
+                f"loop {inner.var.name} is not directly inside loop {outer.var.name}: {found}",
+                hint="give loops that are each the whole body of the one before, outermost first",
+                mark=outer,
+            )
+
+
+def _described(stmt: Stmt) -> str:
+    match stmt:
+        case For(var=var):
+            return f"loop {var.name}"
+        case Block(name=name):
+            return f"block {name}"
+        case ir_nodes.Seq(stmts=stmts):
+            return f"sequence of {len(stmts)} statements"
+        case ir_nodes.Alloc(buffer=buffer):
+            return f"allocation of {buffer.name}"
+        case _:
+            return type(stmt).__name__.lower()
+
+
+def check_rectangular(chain: Sequence[For]) -> None:
+    """Refuses loops whose bounds depend on a loop further out in the chain."""
+    check_bounds_follow(list(reversed(chain)))
+
+
+def check_bounds_follow(chain: Sequence[For]) -> None:
+    """Refuses an order of loops, outermost first, in which the bounds of one depend on one further in."""
+    for position, node in enumerate(chain):
+        inside = {f.var for f in chain[position + 1 :]}
+        for bound in (node.start, node.extent):
+            used = traverse.free_vars(bound) & inside
+            if used:
+                name = next(iter(used)).name
+                raise ExtentError(f"the bounds of loop {node.var.name} depend on loop {name}", mark=node)
+
+
+def chain_of(function: Function, nodes: Sequence[For]) -> tuple[For, ...]:
+    """The loops from the outermost to the innermost of `nodes`. Refuses when anything but loops stands between."""
+    paths = {n.var: queries.path_to(function, n) for n in nodes}
+    innermost = max(paths.values(), key=len)
+    for node in nodes:
+        if node not in innermost:
+            raise NestingError(
+                f"loops {node.var.name} and {innermost[-1].var.name} are not inside each other"
+                if isinstance(innermost[-1], For)
+                else f"loop {node.var.name} stands alone",
+                mark=node,
+            )
+    start = min(innermost.index(n) for n in nodes)
+    chain = innermost[start:]
+    loops_only = tuple(s for s in chain if isinstance(s, For))
+    if len(loops_only) != len(chain):
+        between = next(s for s in chain if not isinstance(s, For))
+        raise NestingError(
+            f"a {_described(between)} stands between loops {loops_only[0].var.name} and {loops_only[-1].var.name}",
+            hint="only loops that are each the whole body of the one before can change places",
+            mark=between,
+        )
+    return loops_only
+
+
+def check_order_kept(before: Sequence[For], after: Sequence[For], conflicts: Sequence[Conflict]) -> None:
+    """Refuses an order that runs two iterations touching the same element the other way round.
+
+    Loops that a conflict pins, and a reduction's own loops, may go anywhere; the rest must keep their order.
+    """
+    for conflict in conflicts:
+        kept = [f for f in before if not conflict.allows(f.var)]
+        moved = [f for f in after if not conflict.allows(f.var)]
+        if any(a is not b for a, b in zip(kept, moved, strict=True)):
+            raise DependenceError(
+                f"iterations of loops {', '.join(f.var.name for f in kept)} touch the same elements of "
+                f"{conflict.buffer.name}",
+                hint="keep these loops in their order",
+                mark=conflict.second.path[-1],
+            )
