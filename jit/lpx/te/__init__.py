@@ -86,8 +86,14 @@ from lpx.te.reduction import (
     reducer,
     sum,
 )
+from lpx.te.scan import (
+    scan,
+)
 from lpx.te.tensor import (
     Tensor,
+)
+from lpx.te.update import (
+    update,
 )
 
 __all__ = [
@@ -150,6 +156,7 @@ __all__ = [
     "reducer",
     "rint",
     "rsqrt",
+    "scan",
     "sigmoid",
     "signbit",
     "sin",
@@ -161,6 +168,7 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "update",
     "var",
     "where",
 ]

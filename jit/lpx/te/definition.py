@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from lpx import dtypes
 from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
-from lpx.expr.nodes import Expr, Var
+from lpx.expr.nodes import AxisKind, Expr, Var
 from lpx.source import Span, capture
+from lpx.te.bounds import IndexCheck, check_indices
 from lpx.te.functions import Scalar
 from lpx.te.reduction import Reduce
 from lpx.te.shapes import parse_shape
-from lpx.te.tensor import AxisVar, Operation, Tensor, open_frames, plain, scope_of
+from lpx.te.tensor import AxisVar, Operation, Tensor, element_hint, open_frames, plain
 
 Body = Callable[..., object]
 """The function of a definition: from one variable per axis to the element there, or a tuple of elements."""
@@ -42,12 +43,15 @@ class Constant(Operation):
 class Compute(Operation):
     """Element-wise definitions, or reductions, of all outputs over the same axes.
 
-    `values` has one expression per output. With `reduce_axes` each is a `Reduce` over them. Reads are plain loads.
+    `values` has one expression per output. With `reduce_axes` each is a `Reduce` over them. Reads are plain loads, and
+    `checks` must hold wherever the values are computed, `start_checks` wherever the reduction starts.
     """
 
     axes: tuple[AxisVar, ...]
     reduce_axes: tuple[AxisVar, ...]
     values: tuple[Expr, ...]
+    checks: tuple[IndexCheck, ...]
+    start_checks: tuple[IndexCheck, ...]
 
 
 def var(name: str) -> Var:
@@ -96,17 +100,20 @@ def compute(shape: object, body: Body, name: str | Sequence[str] = "T") -> Tenso
     extents = parse_shape(shape, label, span)
     traced = trace(body, extents, label, span)
     names = output_names(name, traced.count, span)
+    checks, start_checks = index_checks(traced, span)
     outputs = tuple(
         Tensor(names[k] if k < len(names) else f"{label}_{k}", value.dtype, extents)
         for k, value in enumerate(traced.values)
     )
     op = Compute(
         outputs=outputs,
-        scope=scope_of(traced.values),
+        scope=open_frames.get(),
         span=span,
         axes=traced.axes,
         reduce_axes=traced.reduce_axes,
         values=traced.values,
+        checks=checks,
+        start_checks=start_checks,
     )
     for tensor in outputs:
         tensor.define(op)
@@ -127,12 +134,11 @@ class Traced:
     spans: dict[Expr, Span | None] = field(default_factory=dict[Expr, "Span | None"])
 
 
-def trace(body: Body, extents: Sequence[Expr], label: str, span: Span | None) -> Traced:
+def trace(body: Body, extents: Sequence[Expr], label: str, span: Span | None, *, kind: AxisKind = "spatial") -> Traced:
     """Call `body` on fresh axes and check what it returns, but for the ranges of indices."""
-    axes = tuple(
-        AxisVar(dtypes.index, 1, name, extent, "spatial")
-        for name, extent in zip(axis_names(body, len(extents), label, span), extents, strict=True)
-    )
+    needs = f"the body of {label} takes one variable per dimension ({len(extents)})"
+    names = parameter_names(body, len(extents), needs, span)
+    axes = tuple(AxisVar(dtypes.index, 1, name, extent, kind) for name, extent in zip(names, extents, strict=True))
     returned = body(*axes)
     is_tuple = isinstance(returned, tuple | list)
     entries = tuple(cast("Sequence[object]", returned)) if is_tuple else (returned,)
@@ -148,26 +154,44 @@ def trace(body: Body, extents: Sequence[Expr], label: str, span: Span | None) ->
     return Traced(axes, reduce_axes, _complete(values), len(values), is_tuple, spans)
 
 
-def axis_names(body: Body, rank: int, label: str, span: Span | None) -> list[str]:
-    """The names of the parameters of `body`, which must take `rank` of them."""
+def index_checks(
+    traced: Traced, span: Span | None, places: Sequence[Expr] = ()
+) -> tuple[tuple[IndexCheck, ...], tuple[IndexCheck, ...]]:
+    """The run-time checks of what is computed and of what a reduction starts from; `places` are accessed in both.
+
+    Raises: IndexRangeError when an index cannot be proved to stay within its tensor.
+    """
+    reductions = [value for value in traced.values if isinstance(value, Reduce)]
+    if not reductions:
+        return check_indices((*traced.values, *places), traced.axes, traced.spans, span), ()
+    values = list(dict.fromkeys(value for reduction in reductions for value in reduction.values))
+    starts = list(dict.fromkeys(start for reduction in reductions for start in reduction.start))
+    axes = (*traced.axes, *traced.reduce_axes)
+    return (
+        check_indices((*values, *places), axes, traced.spans, span),
+        # A reduction over no elements starts too, so nothing is known of its axes.
+        check_indices((*starts, *places), traced.axes, traced.spans, span),
+    )
+
+
+def parameter_names(function: Body, count: int, needs: str, span: Span | None) -> list[str]:
+    """The names of the parameters of `function`, which must take `count` positional arguments, as `needs` says."""
     try:
-        parameters = list(inspect.signature(body).parameters.values())
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        raise DefinitionError(
-            f"the body of {label} is {body!r}", hint="give a function of the axes: lambda i, j: ...", span=span
-        ) from None
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        raise DefinitionError(f"{needs}, not {function!r}", hint="give a function", span=span) from None
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
-    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    if variadic and len(required) <= rank:
-        return [*names[:rank], *(f"{variadic[0]}{k}" for k in range(rank - len(names)))]
-    if len(names) < rank or len(required) > rank:
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = [p.name for p in positional[:count]]
+    if variadic:
+        names += [f"{variadic[0]}{k}" for k in range(count - len(names))]
+    if len(names) < count or len(required) > count:
+        takes = ", ".join(p.name for p in parameters) or "nothing"
         raise DefinitionError(
-            f"{label} has {rank} dimension(s) but its body takes {len(names)} axis variable(s)",
-            hint="the body takes one variable per dimension",
-            span=span,
+            f"{needs}, but it takes ({takes})", hint=f"it is called with {count} argument(s)", span=span
         )
-    return names[:rank]
+    return names
 
 
 def output_names(name: str | Sequence[str], count: int, span: Span | None) -> list[str]:
@@ -181,17 +205,14 @@ def output_names(name: str | Sequence[str], count: int, span: Span | None) -> li
 
 def _element(entry: object, label: str, span: Span | None) -> Expr:
     if isinstance(entry, Tensor):
-        indices = ", ".join("ijklmnop"[: entry.rank])
         raise DefinitionError(
             f"the body of {label} returns the whole tensor {entry.name}",
-            hint=f"return one element, such as {entry.name}[{indices or '()'}]",
+            hint=f"return one element, such as {entry.name}[{element_hint(entry)}]",
             span=span,
         )
-    if not isinstance(entry, Expr | bool | int | float | np.generic):
-        raise DefinitionError(
-            f"the body of {label} returns {entry!r}", hint="return an expression or a number", span=span
-        )
-    return build.as_expr(entry)
+    if isinstance(entry, Expr | bool | int | float) or isinstance(entry, np.generic):
+        return build.as_expr(cast("object", entry))
+    raise DefinitionError(f"the body of {label} returns {entry!r}", hint="return an expression or a number", span=span)
 
 
 def _check_reductions(values: Sequence[Expr], label: str, span: Span | None) -> tuple[AxisVar, ...]:

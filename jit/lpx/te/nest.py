@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Axis, Expr, Var
+from lpx.expr.nodes import Axis, Expr, Load, Var
 from lpx.ir import nodes as ir
 from lpx.ir.traverse import sequence
 from lpx.source import Span
-from lpx.te.definition import Compute, is_component
+from lpx.te.bounds import IndexCheck
+from lpx.te.definition import is_component
 from lpx.te.reduction import Reduce
 from lpx.te.tensor import AxisVar
 
@@ -25,99 +26,122 @@ class TimeLoop:
     reverse: bool
 
 
-def block_nest(op: Compute, name: str, around: Sequence[TimeLoop] = ()) -> ir.Stmt:
-    """Loops over the axes of `op` around the block that computes it; the `init` of a reduction starts it.
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A definition over `axes`: each of `values` is stored to its buffer of `targets`, all at `indices`.
 
-    The block's axes are those of the scans `around` it, then its own.
+    Everything is in terms of the definition's own axes and tensors; `storage` says where tensors live.
     """
-    axes = (*op.axes, *op.reduce_axes)
+
+    name: str
+    axes: tuple[AxisVar, ...]
+    reduce_axes: tuple[AxisVar, ...]
+    targets: tuple[Buffer, ...]
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    span: Span | None
+    checks: tuple[IndexCheck, ...] = ()
+    start_checks: tuple[IndexCheck, ...] = ()
+
+
+def block_nest(nest: Nest, around: Sequence[TimeLoop], storage: Mapping[Buffer, Buffer]) -> ir.Stmt:
+    """Loops over the axes around one block, whose axes are those of the scans `around` it and then its own."""
+    axes = (*nest.axes, *nest.reduce_axes)
     loops = [build.var(axis.name) for axis in axes]
-    times = [build.var(f"v{scan.loop.name}") for scan in around]
+    steps = [build.var(f"v{scan.loop.name}") for scan in around]
     inner = [build.var(f"v{axis.name}") for axis in axes]
     values: dict[Var, Expr] = dict(zip(axes, inner, strict=True))
-    for scan, step in zip(around, times, strict=True):
+    for scan, step in zip(around, steps, strict=True):
         values[scan.time] = scan.time.extent - 1 - step if scan.reverse else step
-    init, body = _statements(op, tuple(inner[: len(op.axes)]), _Renaming(values, {}))
-    block = ir.Block(
-        name,
+    init, body = _Body(nest, values, storage).statements()
+    stmt: ir.Stmt = ir.Block(
+        nest.name,
         (
-            *(Axis(step, scan.time.extent, "sequential") for step, scan in zip(times, around, strict=True)),
+            *(Axis(step, scan.time.extent, "sequential") for step, scan in zip(steps, around, strict=True)),
             *(Axis(v, axis.extent, axis.kind) for v, axis in zip(inner, axes, strict=True)),
         ),
         (*(scan.loop for scan in around), *loops),
         None,
         init,
         body,
-        span=op.span,
+        span=nest.span,
     )
-    nest: ir.Stmt = block
     for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
-        nest = ir.For(loop, build.const(0), axis.extent, nest, span=op.span)
-    return nest
+        stmt = ir.For(loop, build.const(0), axis.extent, stmt, span=nest.span)
+    return stmt
 
 
 @dataclass(frozen=True, slots=True)
-class _Renaming:
-    """Puts the block's axes in place of the definition's, keeping common nodes common."""
+class _Body:
+    """Writes the statements of a block, in terms of the block's axes and of storage."""
 
-    values: dict[Var, Expr]
-    memo: dict[Expr, Expr]
+    nest: Nest
+    values: Mapping[Var, Expr]
+    storage: Mapping[Buffer, Buffer]
+    memo: dict[Expr, Expr] = field(default_factory=dict["Expr", "Expr"])
 
-    def __call__(self, expr: Expr) -> Expr:
-        return traverse.substitute(expr, self.values, self.memo)
+    def statements(self) -> tuple[ir.Stmt | None, ir.Stmt]:
+        """The `init` and the body of the block."""
+        reductions = [value for value in self.nest.values if isinstance(value, Reduce)]
+        if not reductions:
+            return None, self._checked(self.nest.checks, self._store([self._here(v) for v in self.nest.values]))
+        starts = [self._here(reduction.start[reduction.position]) for reduction in reductions]
+        init = self._checked(self.nest.start_checks, self._store(starts))
+        return init, self._checked(self.nest.checks, self._accumulate(reductions))
+
+    def _here(self, expr: Expr) -> Expr:
+        return traverse.transform(expr, self._rename, self.memo)
+
+    def _rename(self, node: Expr) -> Expr | None:
+        if isinstance(node, Var):
+            return self.values.get(node)
+        if isinstance(node, Load) and node.buffer in self.storage:
+            return replace(node, buffer=self.storage[node.buffer])
+        return None
+
+    def _checked(self, checks: Sequence[IndexCheck], stmt: ir.Stmt) -> ir.Stmt:
+        made = [ir.Check(self._here(check.cond), check.message, span=check.span) for check in checks]
+        return sequence([*made, stmt])
+
+    def _store(self, values: Sequence[Expr]) -> ir.Stmt:
+        """All values that read memory, then all stores: a value may read what a store overwrites."""
+        nest = self.nest
+        indices = tuple(self._here(index) for index in nest.indices)
+        if len(values) == 1 or not any(isinstance(node, Load) for value in values for node in traverse.walk(value)):
+            stores = [
+                ir.Store(t, indices, value, span=nest.span) for t, value in zip(nest.targets, values, strict=True)
+            ]
+            return sequence(stores)
+        held = [build.var(f"{target.name}_new", target.dtype) for target in nest.targets]
+        stores = [ir.Store(t, indices, value, span=nest.span) for t, value in zip(nest.targets, held, strict=True)]
+        return self._bind(held, values, sequence(stores))
+
+    def _accumulate(self, reductions: Sequence[Reduce]) -> ir.Stmt:
+        """`C[i] = combine(C[i], x)`. Of several components, first what comes in, then what is combined, then stores."""
+        indices = tuple(self._here(index) for index in self.nest.indices)
+        old: list[Expr] = [build.load(target, indices) for target in self.nest.targets]
+        incoming = [self._here(reduction.values[reduction.position]) for reduction in reductions]
+        if len(reductions) == 1:
+            return self._store(_combined(reductions[0], old, incoming))
+        held = [build.var(f"{target.name}_in", target.dtype) for target in self.nest.targets]
+        combined: dict[tuple[int, ...], tuple[Expr, ...]] = {}
+        values: list[Expr] = []
+        for reduction in reductions:
+            parts = tuple(_component_of(reduction, k, reductions) for k in range(len(reduction.values)))
+            if parts not in combined:
+                combined[parts] = _combined(reduction, [old[k] for k in parts], [held[k] for k in parts])
+            values.append(combined[parts][reduction.position])
+        return self._bind(held, incoming, self._store(values))
+
+    def _bind(self, held: Sequence[Var], values: Sequence[Expr], body: ir.Stmt) -> ir.Stmt:
+        for variable, value in zip(reversed(held), reversed(values), strict=True):
+            body = ir.Let(variable, value, body, span=self.nest.span)
+        return body
 
 
-def _statements(op: Compute, indices: tuple[Expr, ...], here: _Renaming) -> tuple[ir.Stmt | None, ir.Stmt]:
-    targets = [tensor.buffer for tensor in op.outputs]
-    reductions = [value for value in op.values if isinstance(value, Reduce)]
-    if not reductions:
-        return None, _store_all(targets, indices, [here(value) for value in op.values], op.span)
-    starts = [here(reduction.start[reduction.position]) for reduction in reductions]
-    return _store_all(targets, indices, starts, op.span), _accumulate(targets, indices, reductions, here, op.span)
-
-
-def _store_all(
-    targets: Sequence[Buffer], indices: tuple[Expr, ...], values: Sequence[Expr], span: Span | None
-) -> ir.Stmt:
-    """All values, then all stores: a value may read what a store overwrites."""
-    if len(targets) == 1:
-        return ir.Store(targets[0], indices, values[0], span=span)
-    held = [build.var(f"{target.name}_new", value.dtype) for target, value in zip(targets, values, strict=True)]
-    stores = [ir.Store(target, indices, value, span=span) for target, value in zip(targets, held, strict=True)]
-    return _bind(held, values, sequence(stores), span)
-
-
-def _accumulate(
-    targets: Sequence[Buffer],
-    indices: tuple[Expr, ...],
-    reductions: Sequence[Reduce],
-    here: Callable[[Expr], Expr],
-    span: Span | None,
-) -> ir.Stmt:
-    """`C[i] = combine(C[i], x)`. Several components: first bind what comes in, then what is combined, then store."""
-    if len(targets) == 1:
-        (reduction,) = reductions
-        old = build.load(targets[0], indices)
-        return ir.Store(targets[0], indices, _combined(reduction, [old], [here(reduction.values[0])])[0], span=span)
-    incoming = [here(reduction.values[reduction.position]) for reduction in reductions]
-    held = [build.var(f"{target.name}_in", value.dtype) for target, value in zip(targets, incoming, strict=True)]
-    old = [build.load(target, indices) for target in targets]
-    combined: list[Expr] = []
-    for reduction in reductions:
-        parts = [
-            next(k for k, other in enumerate(reductions) if is_component(other, reduction, position))
-            for position in range(len(reduction.values))
-        ]
-        results = _combined(reduction, [old[k] for k in parts], [held[k] for k in parts])
-        combined.append(results[reduction.position])
-    return _bind(held, incoming, _store_all(targets, indices, combined, span), span)
+def _component_of(reduction: Reduce, position: int, reductions: Sequence[Reduce]) -> int:
+    return next(k for k, other in enumerate(reductions) if is_component(other, reduction, position))
 
 
 def _combined(reduction: Reduce, old: Sequence[Expr], new: Sequence[Expr]) -> tuple[Expr, ...]:
     return reduction.reducer.combined(old, new, reduction.span)
-
-
-def _bind(held: Sequence[Var], values: Sequence[Expr], body: ir.Stmt, span: Span | None) -> ir.Stmt:
-    for variable, value in zip(reversed(held), reversed(values), strict=True):
-        body = ir.Let(variable, value, body, span=span)
-    return body

@@ -1,27 +1,29 @@
 """Reductions: reduce axes, reducers over one or several values, and the named ones.
 
-A reduction is the whole value of a tensor (or of each tensor of a tuple): it accumulates in the tensor itself. The order
-of combination is that of the axes, the last fastest, until a schedule says otherwise.
+A reduction is the whole value of a tensor (or of each tensor of a tuple): it accumulates in the tensor itself. The
+order of combination is that of the axes, the last fastest, until a schedule says otherwise.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
-from lpx.expr.nodes import Expr
+from lpx.expr.nodes import Expr, Load, Var
 from lpx.source import Span, capture
 from lpx.te.functions import Scalar
 from lpx.te.shapes import parse_extent
 from lpx.te.tensor import AxisVar
 
-Combine = Callable[..., Any]
+Combine = Callable[[Any, Any], Any]
 """From the accumulated value and the next one (tuples of them, for a reducer of several) to the new accumulated one."""
 
 Identity = Callable[..., Any]
@@ -64,12 +66,12 @@ class Reducer:
         given = tuple(cast("Sequence[object]", values)) if several else (values,)
         operands = tuple(build.as_expr(value) for value in given)
         axes = _parse_axes(axis, self.name, span)
-        start = self._parse_start(operands, init, several, span)
+        start = self._parse_start(operands, init, span)
         components = tuple(
             Reduce(operand.dtype, 1, self, operands, start, axes, position, span)
             for position, operand in enumerate(operands)
         )
-        self.combined(operands, operands, span)
+        self._check_combination(operands, span)
         return components if several else components[0]
 
     def combined(self, left: Sequence[Expr], right: Sequence[Expr], span: Span | None) -> tuple[Expr, ...]:
@@ -90,9 +92,19 @@ class Reducer:
                 )
         return exprs
 
-    def _parse_start(
-        self, operands: tuple[Expr, ...], init: object, several: bool, span: Span | None
-    ) -> tuple[Expr, ...]:
+    def _check_combination(self, operands: tuple[Expr, ...], span: Span | None) -> None:
+        left = [build.var("accumulated", operand.dtype) for operand in operands]
+        right = [build.var("next", operand.dtype) for operand in operands]
+        for made in self.combined(left, right, span):
+            for node in traverse.walk(made):
+                if isinstance(node, Load) or (isinstance(node, Var) and node not in {*left, *right}):
+                    raise DefinitionError(
+                        f"the combination of reducer {self.name} uses more than its two operands",
+                        hint="put what else it needs into the values that are reduced",
+                        span=span,
+                    )
+
+    def _parse_start(self, operands: tuple[Expr, ...], init: object, span: Span | None) -> tuple[Expr, ...]:
         if init is None:
             init = self.identity(*(operand.dtype for operand in operands))
         starts = self._components(init, len(operands), "identity or init", span)
@@ -124,10 +136,11 @@ def reduce_axis(extent: object, name: str = "r") -> AxisVar:
 def reducer(combine: Combine, identity: Identity | Scalar | tuple[Scalar, ...], name: str = "reducer") -> Reducer:
     """A reducer from `combine(accumulated, value)`, which must be associative.
 
-    For several values at once, `combine` gets two tuples and returns one. `identity` is the value (tuple of values) that
-    changes nothing, or a function of the values' dtypes that gives it. Example, a running mean and count:
+    For several values at once, `combine` gets two tuples and returns one. `identity` is the value (tuple of values)
+    that changes nothing, or a function of the values' dtypes that gives it. Example, a sum and a sum of squares:
 
-        mean = te.reducer(lambda a, b: ..., (0.0, 0), name="mean")
+        moments = te.reducer(lambda a, b: (a[0] + b[0], a[1] + b[1]), (0.0, 0.0), name="moments")
+        S, Q = te.compute((m,), lambda i: moments((A[i, r], A[i, r] * A[i, r]), axis=r))
     """
     if not callable(identity):
         constant = identity
@@ -145,42 +158,42 @@ def _highest(dtype: DType) -> float:
     return -_lowest(dtype) if dtype.is_float else dtype.max_value
 
 
-_sum = Reducer("sum", lambda a, b: a + b, lambda _: 0)
-_prod = Reducer("prod", lambda a, b: a * b, lambda _: 1)
-_max = Reducer("max", build.maximum, _lowest)
-_min = Reducer("min", build.minimum, _highest)
-_any = Reducer("any", lambda a, b: a | b, lambda _: False)
-_all = Reducer("all", lambda a, b: a & b, lambda _: True)
+_SUM = reducer(operator.add, 0, "sum")
+_PROD = reducer(operator.mul, 1, "prod")
+_MAX = reducer(build.maximum, _lowest, "max")
+_MIN = reducer(build.minimum, _highest, "min")
+_ANY = reducer(partial(build.binary, "bitor"), False, "any")
+_ALL = reducer(partial(build.binary, "bitand"), True, "all")
 
 
 def sum(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The sum over `axis`, in the dtype of `value` (cast it first to accumulate wider); 0 over no elements."""
-    return cast("Expr", _sum(value, axis, init))
+    return cast("Expr", _SUM(value, axis, init))
 
 
 def prod(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The product over `axis`, in the dtype of `value`; 1 over no elements."""
-    return cast("Expr", _prod(value, axis, init))
+    return cast("Expr", _PROD(value, axis, init))
 
 
 def max(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The maximum over `axis`, NaN when any is NaN; the lowest value (-inf for floats) over no elements."""
-    return cast("Expr", _max(value, axis, init))
+    return cast("Expr", _MAX(value, axis, init))
 
 
 def min(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The minimum over `axis`, NaN when any is NaN; the highest value (inf for floats) over no elements."""
-    return cast("Expr", _min(value, axis, init))
+    return cast("Expr", _MIN(value, axis, init))
 
 
 def any(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """Whether any bool over `axis` is true; false over no elements."""
-    return cast("Expr", _any(_bool(value, "any"), axis, init))
+    return cast("Expr", _ANY(_bool(value, "any"), axis, init))
 
 
 def all(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """Whether all bools over `axis` are true; true over no elements."""
-    return cast("Expr", _all(_bool(value, "all"), axis, init))
+    return cast("Expr", _ALL(_bool(value, "all"), axis, init))
 
 
 def argmax(value: Scalar, axis: object, dtype: object = dtypes.index) -> tuple[Expr, Expr]:
@@ -189,44 +202,52 @@ def argmax(value: Scalar, axis: object, dtype: object = dtypes.index) -> tuple[E
     Return the pair for two tensors, or its first alone. A NaN is the maximum; of equals the first counts. Over several
     axes the position is row-major in the order given. Over no elements it is the highest integer of `dtype`.
     """
-    return _arg_extreme("argmax", lambda a, b: b < a, _lowest, value, axis, dtype)
+    return _arg_extreme(_ARGMAX, value, axis, dtype)
 
 
 def argmin(value: Scalar, axis: object, dtype: object = dtypes.index) -> tuple[Expr, Expr]:
     """The position of the minimum over `axis` and the minimum itself; as `argmax` otherwise."""
-    return _arg_extreme("argmin", lambda a, b: a < b, _highest, value, axis, dtype)
+    return _arg_extreme(_ARGMIN, value, axis, dtype)
 
 
-def _arg_extreme(
-    name: str,
-    beats: Callable[[Expr, Expr], Expr],
-    worst: Callable[[DType], float],
-    value: Scalar,
-    axis: object,
-    dtype: object,
-) -> tuple[Expr, Expr]:
-    """A total order, so that any order of combination gives the same: NaN first, then the value, then the position."""
-    span = capture()
-    index_dtype = dtypes.parse(dtype)
-    if not index_dtype.is_integer:
-        raise DTypeError(f"{name} gives positions as integers, not {index_dtype}", span=span)
+def _first_of(beats: Callable[[Expr, Expr], Expr]) -> Combine:
+    """Of two (position, value), the one whose value beats the other's; NaN beats numbers, then the position decides.
+
+    This is a total order, so any order of combination gives the same.
+    """
 
     def combine(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
         (a_position, a_value), (b_position, b_value) = a, b
-        first, ties = beats(a_value, b_value), build.compare("eq", a_value, b_value)
+        first, tie = beats(a_value, b_value), build.compare("eq", a_value, b_value)
         if a_value.dtype.is_float:
             a_nan, b_nan = build.call("isnan", a_value), build.call("isnan", b_value)
-            first, ties = first | (a_nan & ~b_nan), ties | (a_nan & b_nan)
-        keeps = first | (ties & (a_position < b_position))
-        return build.select(keeps, a_position, b_position), build.select(keeps, a_value, b_value)
+            first, tie = first | (a_nan & ~b_nan), tie | (a_nan & b_nan)
+        keep = first | (tie & (a_position < b_position))
+        return build.select(keep, a_position, b_position), build.select(keep, a_value, b_value)
 
-    def identity(position: DType, element: DType) -> tuple[float, float]:
-        return position.max_value, worst(element)
+    return combine
 
-    axes = _parse_axes(axis, name, span)
+
+def _identity_of_argmax(position: DType, value: DType) -> tuple[int, float]:
+    return position.max_value, _lowest(value)
+
+
+def _identity_of_argmin(position: DType, value: DType) -> tuple[int, float]:
+    return position.max_value, _highest(value)
+
+
+_ARGMAX = Reducer("argmax", _first_of(operator.gt), _identity_of_argmax)
+_ARGMIN = Reducer("argmin", _first_of(operator.lt), _identity_of_argmin)
+
+
+def _arg_extreme(extreme: Reducer, value: Scalar, axis: object, dtype: object) -> tuple[Expr, Expr]:
+    span = capture()
+    index_dtype = dtypes.parse(dtype)
+    if not index_dtype.is_integer:
+        raise DTypeError(f"{extreme.name} gives positions as integers, not {index_dtype}", span=span)
+    axes = _parse_axes(axis, extreme.name, span)
     position = build.cast(_row_major(axes), index_dtype)
-    made = Reducer(name, combine, identity)((position, build.as_expr(value)), axes)
-    return cast("tuple[Expr, Expr]", made)
+    return cast("tuple[Expr, Expr]", extreme((position, build.as_expr(value)), axes))
 
 
 def _row_major(axes: Sequence[AxisVar]) -> Expr:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import numpy as np
 
 from lpx import dtypes
+from lpx.arith.analyzer import Analyzer
 from lpx.errors import DTypeError, ShapeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
+from lpx.ir.printer import print_expr
 from lpx.source import Span
 from lpx.te.tensor import AxisVar, Tensor
 
@@ -22,7 +24,7 @@ def parse_shape(shape: object, what: str, span: Span | None) -> tuple[Expr, ...]
 
     Raises: ShapeError, DTypeError when an entry is no extent.
     """
-    if isinstance(shape, Expr | int | np.integer):
+    if isinstance(shape, Expr) or _is_number(shape):
         return (parse_extent(shape, what, span),)
     if isinstance(shape, str) or not isinstance(shape, Sequence):
         raise ShapeError(
@@ -36,12 +38,12 @@ def parse_extent(extent: object, what: str, span: Span | None) -> Expr:
 
     Raises: ShapeError, DTypeError when it is something else.
     """
-    if isinstance(extent, bool | np.bool_) or not isinstance(extent, int | np.integer | Expr):
+    if isinstance(extent, Expr):
+        return _parse_symbolic(extent, what, span)
+    if isinstance(extent, bool) or not _is_number(extent):
         raise ShapeError(
             f"an extent of {what} is {extent!r}", hint="an extent is an integer or an expression over te.var", span=span
         )
-    if isinstance(extent, Expr):
-        return _parse_symbolic(extent, what, span)
     number = int(cast("int", extent))
     if number < 0:
         raise ShapeError(f"an extent of {what} is {number}", hint="an extent is at least 0", span=span)
@@ -54,10 +56,38 @@ def symbols_of(exprs: Sequence[Expr]) -> list[Var]:
     return list(dict.fromkeys(n for n in nodes if isinstance(n, Var) and not isinstance(n, AxisVar)))
 
 
+def knowledge(axes: Iterable[AxisVar], exprs: Iterable[Expr] = ()) -> Analyzer:
+    """What is known of the axes, and of the symbols in their extents and in `exprs`."""
+    axes = list(axes)
+    analyzer = Analyzer()
+    for symbol in symbols_of([*(axis.extent for axis in axes), *exprs]):
+        analyzer = analyzer.with_range(symbol, 0, None)
+    for axis in axes:
+        analyzer = analyzer.with_range(axis, 0, axis.extent)
+    return analyzer
+
+
+def same_shape(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two shapes are proved to be equal."""
+    analyzer = knowledge((), (*a, *b))
+    return len(a) == len(b) and all(analyzer.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def shape_text(tensor: Tensor) -> str:
+    """The shape of a tensor, for messages."""
+    return f"[{', '.join(print_expr(extent) for extent in tensor.buffer.shape)}]"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | np.integer)
+
+
 def _parse_symbolic(extent: Expr, what: str, span: Span | None) -> Expr:
     if extent.dtype != dtypes.index:
         raise DTypeError(
-            f"an extent of {what} has dtype {extent.dtype}", hint="extents are int64: use te.var", span=span
+            f"an extent of {what} has dtype {extent.dtype}",
+            hint="an extent is int64: arithmetic over te.var and integers",
+            span=span,
         )
     for node in traverse.walk(extent):
         if isinstance(node, AxisVar):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AxisKind, Const, Expr, Load, Var
 from lpx.source import Span, capture
-
-if TYPE_CHECKING:
-    pass
 
 Dim = int | Expr
 """One entry of a shape as users give and get it: a number, or an expression over symbols (`te.var`)."""
@@ -40,7 +37,7 @@ class AxisVar(Var):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One scan while its step is written down: what depends on its time or its states belongs to the step."""
+    """The step of a scan, within which `time` and the tensors defined there have a value."""
 
     name: str
     time: AxisVar
@@ -52,10 +49,10 @@ open_frames: ContextVar[tuple[Frame, ...]] = ContextVar("open_frames", default=(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Operation:
-    """What defines one or more tensors. `scope` holds the scans within whose step alone the tensors have a meaning."""
+    """What defines one or more tensors. `scope` holds the scans in whose steps it was written, outermost first."""
 
     outputs: tuple[Tensor, ...]
-    scope: frozenset[Frame] = frozenset()
+    scope: tuple[Frame, ...] = ()
     span: Span | None = None
 
 
@@ -128,7 +125,7 @@ class Tensor:
         if len(entries) != self.rank:
             raise ShapeError(
                 f"{self.name} has {self.rank} dimension(s) but is read with {len(entries)} index(es)",
-                hint=f"write {self.name}[{', '.join('ijklmnop'[: self.rank]) or '()'}]; a tensor is read one element at a time",
+                hint=f"{self.name}[{element_hint(self)}] is one element",
                 span=span,
             )
         indices = tuple(_index(self.name, entry, span) for entry in entries)
@@ -159,19 +156,6 @@ def check_open(tensor: Tensor, span: Span | None) -> None:
             )
 
 
-def scope_of(exprs: tuple[Expr, ...]) -> frozenset[Frame]:
-    """The scans on whose time or states the expressions depend."""
-    opened = {frame.time: frame for frame in open_frames.get()}
-    found: set[Frame] = set()
-    for expr in exprs:
-        for node in traverse.walk(expr):
-            if isinstance(node, Load):
-                found |= tensor_of(node.buffer).op.scope
-            elif isinstance(node, AxisVar) and node in opened:
-                found.add(opened[node])
-    return frozenset(found)
-
-
 def tensor_of(buffer: Buffer) -> Tensor:
     """The tensor whose storage `buffer` is."""
     if not isinstance(buffer, TensorBuffer):
@@ -192,10 +176,15 @@ def plain(expr: Expr, spans: dict[Expr, Span | None], memo: dict[Expr, Expr]) ->
     return traverse.transform(expr, visit, memo)
 
 
+def element_hint(tensor: Tensor) -> str:
+    """Indices of the right number, as a message shows them."""
+    return ", ".join("ijklmnop"[: tensor.rank]) or "()"
+
+
 def _index(name: str, entry: object, span: Span | None) -> Expr:
     if isinstance(entry, slice) or entry is None or entry is Ellipsis:
         raise ShapeError(
-            f"{name} is read with {_spelled(entry)}, but a read is of one element",
+            f"{name} is read with {'a slice' if isinstance(entry, slice) else entry!r}, but a read is of one element",
             hint="give every dimension an index; an axis of te.compute runs over a range",
             span=span,
         )
@@ -218,9 +207,3 @@ def _index(name: str, entry: object, span: Span | None) -> Expr:
             span=span,
         )
     return build.cast(entry, dtypes.index)
-
-
-def _spelled(entry: object) -> str:
-    if not isinstance(entry, slice):
-        return "None" if entry is None else "..."
-    return "a slice"
