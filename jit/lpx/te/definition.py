@@ -210,7 +210,7 @@ def _element(entry: object, label: str, span: Span | None) -> Expr:
             hint=f"return one element, such as {entry.name}[{element_hint(entry)}]",
             span=span,
         )
-    if isinstance(entry, Expr | bool | int | float) or isinstance(entry, np.generic):
+    if isinstance(entry, Expr | bool | int | float | np.generic):
         return build.as_expr(cast("object", entry))
     raise DefinitionError(f"the body of {label} returns {entry!r}", hint="return an expression or a number", span=span)
 

@@ -105,16 +105,15 @@ class _Body:
 
     def _store(self, values: Sequence[Expr]) -> ir.Stmt:
         """All values that read memory, then all stores: a value may read what a store overwrites."""
+        if len(values) == 1 or not any(isinstance(node, Load) for value in values for node in traverse.walk(value)):
+            return self._stores(values)
+        held = [build.var(f"{target.name}_new", target.dtype) for target in self.nest.targets]
+        return self._bind(held, values, self._stores(held))
+
+    def _stores(self, values: Sequence[Expr]) -> ir.Stmt:
         nest = self.nest
         indices = tuple(self._here(index) for index in nest.indices)
-        if len(values) == 1 or not any(isinstance(node, Load) for value in values for node in traverse.walk(value)):
-            stores = [
-                ir.Store(t, indices, value, span=nest.span) for t, value in zip(nest.targets, values, strict=True)
-            ]
-            return sequence(stores)
-        held = [build.var(f"{target.name}_new", target.dtype) for target in nest.targets]
-        stores = [ir.Store(t, indices, value, span=nest.span) for t, value in zip(nest.targets, held, strict=True)]
-        return self._bind(held, values, sequence(stores))
+        return sequence([ir.Store(t, indices, v, span=nest.span) for t, v in zip(nest.targets, values, strict=True)])
 
     def _accumulate(self, reductions: Sequence[Reduce]) -> ir.Stmt:
         """`C[i] = combine(C[i], x)`. Of several components, first what comes in, then what is combined, then stores."""

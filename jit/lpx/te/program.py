@@ -17,7 +17,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load
 from lpx.te.definition import Compute, Placeholder
 from lpx.te.reduction import Reduce
-from lpx.te.scan import Scan
+from lpx.te.scan import Scan, ScanState
 from lpx.te.tensor import Frame, Operation, Tensor, tensor_of
 from lpx.te.update import Update
 
@@ -226,10 +226,12 @@ class _SharedMemory:
             self._groups.update(dict.fromkeys(second, first))
 
     def storage(self, results: Sequence[Tensor]) -> dict[Buffer, Buffer]:
-        """The buffer for each tensor that shares: a parameter's where one is in the group."""
-        rank = dict.fromkeys(results, 1)
-        found: dict[Buffer, Buffer] = {}
-        for tensor, group in self._groups.items():
-            owner = min(group, key=lambda t: 0 if isinstance(t.op, Placeholder) else rank.get(t, 2))
-            found[tensor.buffer] = owner.buffer
-        return found
+        """The buffer for each tensor that shares: a parameter's where one is in the group, else a state's."""
+        wanted = set(results)
+
+        def rank(tensor: Tensor) -> int:
+            if isinstance(tensor.op, Placeholder):
+                return 0
+            return 1 if tensor in wanted else 2 if isinstance(tensor.op, ScanState) else 3
+
+        return {tensor.buffer: min(group, key=rank).buffer for tensor, group in self._groups.items()}
