@@ -185,7 +185,8 @@ def threads_of_rows() -> Specialisation:
 
 @functools.cache
 def rounds(fail_at: int = -1) -> Specialisation:
-    """k rounds of: every thread adds 1 to its cell, barrier, checks all cells, barrier. Thread 1 fails with 2 in round `fail_at`.
+    """k rounds of: every thread adds 1 to its cell, barrier, checks all cells, barrier. Thread 1 fails with 2 in round
+    `fail_at`.
 
     Returns cells int64[8]; status 1 if a thread saw another's cell of the wrong round.
     """
@@ -252,9 +253,8 @@ def until_interrupted(*, threads: bool = False) -> Specialisation:
 
     def loop(unit: Unit, code: Code) -> None:
         flag = code.symbol(unit.module.globals["lpx_interrupted"])
-        with code.forever():
-            with code.when(code.load_atomic(flag, I32, "monotonic").ne(0)):
-                code.ret(-1)
+        with code.forever(), code.when(code.load_atomic(flag, I32, "monotonic").ne(0)):
+            code.ret(-1)
 
     def body(unit: Unit, code: Code, slots: Value) -> None:
         unit.imported("lpx_interrupted", I32)
@@ -287,7 +287,10 @@ def until_told(*, long: bool = True) -> Specialisation:
 
 @functools.cache
 def scratch() -> Specialisation:
-    """Acquires and releases sizes[i] bytes; addresses[i] is the block, filled with i when acquired; 2 when out of memory."""
+    """Acquires and releases sizes[i] bytes.
+
+    Addresses[i] is the block, filled with i when acquired; 2 when out of memory.
+    """
 
     def body(unit: Unit, code: Code, slots: Value) -> None:
         acquire = unit.extern("lpx_scratch_acquire", PTR, I64)

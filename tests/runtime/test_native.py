@@ -7,7 +7,6 @@ import importlib.util
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -40,8 +39,8 @@ def _portable_module() -> Any:
 
 
 @pytest.fixture(params=["native", "portable"], scope="module")
-def function_type(request: pytest.FixtureRequest) -> Iterator[type[NativeFunction]]:
-    yield NativeFunction if request.param == "native" else _portable_module().NativeFunction
+def function_type(request: pytest.FixtureRequest) -> type[NativeFunction]:
+    return NativeFunction if request.param == "native" else _portable_module().NativeFunction
 
 
 class Fallback:

@@ -343,11 +343,18 @@ class Unit:
         self.module.triple = triple
 
     @contextmanager
-    def function(self, name: str, result: Any, *parameters: Any, local: bool = False) -> Generator[tuple[Any, ...]]:
-        """Opens a function; yields its `Code` and one `Value` per parameter. `local` keeps the name inside the unit."""
+    def function(
+        self, name: str, result: Any, *parameters: Any, local: bool = False, inline: bool = False
+    ) -> Generator[tuple[Any, ...]]:
+        """Opens a function; yields its `Code` and one `Value` per parameter.
+
+        `local` keeps the name inside the unit, `inline` merges the function into its callers.
+        """
         made = self.extern(name, result, *parameters)
         if local:
             made.linkage = "internal"
+        if inline:
+            made.attributes.add("alwaysinline")
         code = Code(self, made)
         yield code, *(Value(code, argument) for argument in made.args)
         if not code.builder.block.is_terminated:

@@ -9,8 +9,6 @@ like.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Code, Unit, Value
@@ -83,11 +81,6 @@ class EntryEmitter:
         self.fall_back = self._emit_fall_back()
         self.call = self._emit_call()
 
-    @contextmanager
-    def _local(self, name: str, result: Any, *parameters: Any) -> Generator[tuple[Any, ...]]:
-        with self.unit.function(name, result, *parameters, local=True) as opened:
-            yield opened
-
     def _named(self, name: str) -> Any:
         return self.unit.extern(name, VOID)
 
@@ -96,7 +89,14 @@ class EntryEmitter:
 
         Whether one object fits; fills its slot, extents and span.
         """
-        with self._local("lpx_check", I32, PTR, PTR, PTR, PTR, PTR) as (code, argument, obj, slots, extents, span):
+        with self.unit.function("lpx_check", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
+            code,
+            argument,
+            obj,
+            slots,
+            extents,
+            span,
+        ):
             _require(code, obj.get(OBJECT["type"]).eq(code.symbol(self.array_type)))
             flags = argument.get(ARGUMENT["flags"])
             _require(code, (obj.get(ARRAY["flags"]) & flags).eq(flags))
@@ -133,7 +133,13 @@ class EntryEmitter:
 
     def _emit_overlaps(self) -> Any:
         """`i32 overlaps(specialisation, bound, spans, n)`: whether written memory is also that of another argument."""
-        with self._local("lpx_overlaps", I32, PTR, PTR, PTR, I64) as (code, specialisation, bound, spans, n):
+        with self.unit.function("lpx_overlaps", I32, PTR, PTR, PTR, I64, local=True) as (
+            code,
+            specialisation,
+            bound,
+            spans,
+            n,
+        ):
             with code.count(n) as i:
                 written = spans + i * SPAN.size
                 with code.when(written.get(SPAN["written"]).ne(0)):
@@ -156,7 +162,14 @@ class EntryEmitter:
 
         Whether the call fits; fills the slots, but for new outputs.
         """
-        with self._local("lpx_match", I32, PTR, PTR, PTR, PTR, PTR) as (code, specialisation, args, outs, slots, spans):
+        with self.unit.function("lpx_match", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
+            code,
+            specialisation,
+            args,
+            outs,
+            slots,
+            spans,
+        ):
             extents = slots + specialisation.get(SPECIALISATION["buffers"]) * 8
             with code.count(specialisation.get(SPECIALISATION["free_extents"])) as i:
                 (extents + i * 8).store(-1)
@@ -194,7 +207,13 @@ class EntryEmitter:
 
         The given outputs, null if none are, -1 if the count is wrong.
         """
-        with self._local("lpx_outputs", PTR, PTR, PTR, I64, PTR) as (code, specialisation, args, nargs, kwnames):
+        with self.unit.function("lpx_outputs", PTR, PTR, PTR, I64, PTR, local=True, inline=True) as (
+            code,
+            specialisation,
+            args,
+            nargs,
+            kwnames,
+        ):
             inputs = specialisation.get(SPECIALISATION["inputs"])
             outputs = specialisation.get(SPECIALISATION["outputs"])
             after_inputs = args + inputs * 8
@@ -218,7 +237,7 @@ class EntryEmitter:
 
     def _emit_allocate(self) -> Any:
         """`ptr allocate(argument, extents)`: a new array for an output; null with an exception set."""
-        with self._local("lpx_allocate", PTR, PTR, PTR) as (code, argument, extents):
+        with self.unit.function("lpx_allocate", PTR, PTR, PTR, local=True, inline=True) as (code, argument, extents):
             shape = code.stack(I64, MAX_DIMENSIONS)
             ndim = argument.get(ARGUMENT["ndim"])
             with code.count(ndim.widen()) as i:
@@ -236,7 +255,7 @@ class EntryEmitter:
     def _emit_run(self) -> Any:
         """`i32 run(specialisation, slots)`: the kernel's status, or -1."""
         enter, leave = (self.unit.extern(name, VOID) for name in ("lpx_long_enter", "lpx_long_leave"))
-        with self._local("lpx_run", I32, PTR, PTR) as (code, specialisation, slots):
+        with self.unit.function("lpx_run", I32, PTR, PTR, local=True, inline=True) as (code, specialisation, slots):
             entry = specialisation.get(SPECIALISATION["entry"])
             with code.when(specialisation.get(SPECIALISATION["long"]).eq(0)):
                 code.ret(code.call_pointer(entry, I32, slots))
@@ -253,7 +272,7 @@ class EntryEmitter:
 
         N objects as what the call returns; takes the references unless borrowed.
         """
-        with self._local("lpx_results", PTR, PTR, I64, I32) as (code, objects, n, borrowed):
+        with self.unit.function("lpx_results", PTR, PTR, I64, I32, local=True) as (code, objects, n, borrowed):
             with code.when(n.eq(0)):
                 code.call(self.api["Py_IncRef"], code.symbol(self.none))  # mortal before Python 3.12
                 code.ret(code.symbol(self.none))
@@ -275,7 +294,13 @@ class EntryEmitter:
     def _emit_launch(self) -> Any:
         """`ptr launch(specialisation, outs, slots, kwout)`: runs a matched call and makes its result."""
         fail, format_ = self.unit.text("lpx_fail_name", "fail"), self.unit.text("lpx_fail_format", "i")
-        with self._local("lpx_launch", PTR, PTR, PTR, PTR, PTR) as (code, specialisation, outs, slots, kwout):
+        with self.unit.function("lpx_launch", PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
+            code,
+            specialisation,
+            outs,
+            slots,
+            kwout,
+        ):
             outputs = specialisation.get(SPECIALISATION["outputs"])
             argument = code.variable(specialisation + SPECIALISATION.size)
             _skip(code, argument, specialisation.get(SPECIALISATION["inputs"]))
@@ -323,7 +348,13 @@ class EntryEmitter:
     def _emit_fall_back(self) -> Any:
         """`ptr fall_back(self, args, nargsf, kwnames)`: the call, in Python."""
         message = self.unit.text("lpx_no_fallback", "this function was never initialised")
-        with self._local("lpx_fall_back", PTR, PTR, PTR, I64, PTR) as (code, self_, args, nargsf, kwnames):
+        with self.unit.function("lpx_fall_back", PTR, PTR, PTR, I64, PTR, local=True) as (
+            code,
+            self_,
+            args,
+            nargsf,
+            kwnames,
+        ):
             fallback = self_.get(INSTANCE["fallback"])
             with code.when(fallback.eq(0), likely=False):
                 error = code.symbol(self.type_error).load(PTR)
@@ -336,7 +367,13 @@ class EntryEmitter:
         return self._named("lpx_fall_back")
 
     def _emit_call(self) -> Any:
-        with self._local("lpx_call", PTR, PTR, PTR, I64, PTR) as (code, self_, args, nargsf, kwnames):
+        with self.unit.function("lpx_call", PTR, PTR, PTR, I64, PTR, local=True) as (
+            code,
+            self_,
+            args,
+            nargsf,
+            kwnames,
+        ):
             nargs = nargsf & (_OFFSET_FLAG - 1)
             kwout = code.variable(code.null())
             with code.when(kwnames.ne(0)):
