@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lpx.arith import canonical, division, proof, ranges
+from lpx.arith import canonical, decide, division, proof, ranges
 from lpx.arith.atoms import AtomTable, ExtremumOp
 from lpx.arith.interval import UNBOUNDED, Interval
 from lpx.arith.polynomial import Monomial, Polynomial, atom, constant
@@ -31,8 +31,8 @@ class Context:
     """Ranges of variables and facts, and caches of polynomials, intervals, quotients and proofs."""
 
     __slots__ = (
-        "_divisions", "_intervals", "_polynomials", "_proofs", "_simplified", "facts", "limits", "negated", "ranges",
-        "table", "truths",
+        "_divisions", "_intervals", "_polynomials", "_proofs", "_simplified", "_under",
+        "facts", "limits", "negated", "ranges", "table", "truths",
     )  # fmt: skip
 
     def __init__(self, table: AtomTable) -> None:
@@ -51,6 +51,7 @@ class Context:
         self._divisions: dict[object, tuple[Polynomial, Polynomial]] = {}
         self._proofs: dict[object, bool] = {}
         self._simplified: dict[int, Expr] = {}
+        self._under: dict[tuple[int, bool], Context] = {}
 
     def copy(self) -> Context:
         """A context that knows the same and has empty caches."""
@@ -61,6 +62,15 @@ class Context:
         new.truths = self.truths
         new.negated = self.negated
         return new
+
+    def under(self, cond: Expr, holds: bool) -> Context:
+        """A context that knows as well that `cond` is true, or false."""
+        key = (self.table.interner.number(cond), holds)
+        found = self._under.get(key)
+        if found is None:
+            found = self._under[key] = self.copy()
+            decide.assume(found, cond, holds)
+        return found
 
     @property
     def simplified(self) -> dict[int, Expr]:

@@ -19,6 +19,7 @@ _OP_COST = {
     "eq": 2, "ne": 2, "lt": 2, "le": 2,
 }  # fmt: skip
 _OTHER_COST = 4
+_ORDERED = frozenset(("min", "max", "floordiv", "floormod", "truncdiv", "truncmod"))
 
 ADD_COST, MUL_COST, NEG_COST, LEAF_COST = _OP_COST["add"], _OP_COST["mul"], _OP_COST["neg"], _LEAF_COST
 
@@ -26,11 +27,12 @@ ADD_COST, MUL_COST, NEG_COST, LEAF_COST = _OP_COST["add"], _OP_COST["mul"], _OP_
 class Interner:
     """Structural numbering of expressions, with a rough cost of computing each (as a tree)."""
 
-    __slots__ = ("_by_key", "_by_node", "costs", "exprs")
+    __slots__ = ("_by_key", "_by_node", "_decisions", "costs", "exprs")
 
     def __init__(self) -> None:
         self._by_node: dict[Expr, int] = {}
         self._by_key: dict[Key, int] = {}
+        self._decisions: set[int] = set()
         self.exprs: list[Expr] = []
         self.costs: list[int] = []
 
@@ -59,6 +61,10 @@ class Interner:
         """The sum of rough costs of all operations in `expr`."""
         return self.costs[self.number(expr)]
 
+    def is_decision(self, expr: Expr) -> bool:
+        """Whether anything in `expr` depends on the order of integers: knowing a condition may simplify it."""
+        return self.number(expr) in self._decisions
+
     def _intern(self, node: Expr) -> int:
         children = tuple(self._by_node[c] for c in traverse.children(node))
         key = (type(node), node.dtype.name, node.lanes, _payload(node), children)
@@ -69,7 +75,13 @@ class Interner:
         self._by_key[key] = number
         self.exprs.append(node)
         self.costs.append(min(_own_cost(node) + sum(self.costs[c] for c in children), _MAX_COST))
+        if _is_decision(node) or not self._decisions.isdisjoint(children):
+            self._decisions.add(number)
         return number
+
+
+def _is_decision(node: Expr) -> bool:
+    return isinstance(node, nodes.Compare | nodes.Select) or (isinstance(node, nodes.Binary) and node.op in _ORDERED)
 
 
 def _own_cost(node: Expr) -> int:
