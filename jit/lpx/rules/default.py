@@ -1,0 +1,55 @@
+"""The default schedule of a program: rules applied in order, each to the blocks it recognises.
+
+    1. inline what is cheap to compute again (`inlining`);
+    2. gather chains of row operations under one loop over rows (`rows`);
+    3. give each remaining block the schedule of its kind: contraction, reduction, elementwise.
+
+A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
+a note that `explain()` shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lpx.errors import ScheduleError
+from lpx.ir.nodes import Function
+from lpx.rules import contraction, elementwise, inlining, reduction, rows
+from lpx.rules.facts import facts_of
+from lpx.schedule.schedule import Schedule, create_schedule
+from lpx.target import Target
+
+VERSION = 1
+"""Changes whenever the rules choose differently, so that stored results of older rules are not taken for new ones."""
+
+
+@dataclass(slots=True)
+class DefaultSchedule:
+    """A schedule the rules made, and in words what they did."""
+
+    schedule: Schedule
+    notes: list[str] = field(default_factory=list[str])
+
+
+def default_schedule(function: Function, target: Target) -> DefaultSchedule:
+    """A good schedule of `function` for a CPU, without measuring anything.
+
+    The result computes the same values; floating-point reductions may be reassociated, which a note then says.
+    """
+    made = DefaultSchedule(create_schedule(function))
+    machine = target.cpu
+    made.notes += inlining.inline_cheap(made.schedule)
+    grouped = rows.gather(made.schedule, machine, made.notes)
+    for name in facts_of(made.schedule.function):
+        if name in grouped or name not in facts_of(made.schedule.function):
+            continue
+        for rule in (contraction.apply, reduction.apply, elementwise.apply):
+            try:
+                note = rule(made.schedule, name, machine)
+            except ScheduleError as refused:
+                made.notes.append(f"{name}: left as it was by {rule.__module__.rpartition('.')[2]} ({refused.message})")
+                continue
+            if note:
+                made.notes.append(f"{name}: {note}")
+                break
+    return made

@@ -1,0 +1,76 @@
+"""Blocks without reductions: vectors along the contiguous axis, threads over the rest."""
+
+from __future__ import annotations
+
+from lpx.expr.nodes import Const
+from lpx.rules.facts import BlockFacts, extent_of, facts_of
+from lpx.schedule.handles import LoopHandle
+from lpx.schedule.schedule import Schedule
+from lpx.target import CpuMachine
+
+PARALLEL_WORK = 1 << 16
+"""Operations from which on threads pay for their start."""
+
+VECTORS = 4
+"""Vectors in flight per iteration of a cheap block: enough loads to hide their latency."""
+
+
+def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
+    """Vectorize and share out one block; what was done, or "" where the rule does not apply."""
+    facts = facts_of(schedule.function)[name]
+    if facts.is_reduction or not facts.is_plain or not facts.axes("spatial"):
+        return ""
+    loops = list(schedule.loops(name))[len(facts.axes("sequential")) :]
+    if not loops or not facts.writes_in_order():
+        return ""
+    inner = _fused(schedule, facts, loops)
+    lanes = lanes_for(facts, machine)
+    extent = schedule.statement(inner).extent  # type: ignore[union-attr]
+    outer, vector = split_vector(schedule, inner, lanes, extent_of(extent) if isinstance(extent, Const) else None)
+    rest = [h for h in schedule.loops(name) if h is not vector][len(facts.axes("sequential")) :]
+    shared = share(schedule, rest, facts.runs * max(facts.cost, 1))
+    schedule.vectorize(vector)
+    _ = outer
+    return f"vectors of {lanes}{shared}"
+
+
+def _fused(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle]) -> LoopHandle:
+    """One loop over everything where every access is contiguous in it, else the innermost."""
+    if len(loops) > 1 and all(_same_order(facts, k) for k in range(len(facts.loads))):
+        return schedule.fuse(*loops)
+    return loops[-1]
+
+
+def _same_order(facts: BlockFacts, which: int) -> bool:
+    load = facts.loads[which]
+    spatial = facts.axes("spatial")
+    if all(isinstance(i, Const) for i in load.indices):
+        return True
+    named = [i for i in load.indices if not isinstance(i, Const)]
+    return len(named) == len(spatial) and all(i is a.var for i, a in zip(named, spatial, strict=True))
+
+
+def lanes_for(facts: BlockFacts, machine: CpuMachine) -> int:
+    """Lanes of the vectors of a block: registers of its widest dtype, several of them while it is cheap."""
+    bits = max([facts.target.dtype.bits, *(e.dtype.bits for e in facts.loads)])
+    lanes = machine.lanes(max(bits, 8))
+    return lanes * (VECTORS if facts.cost < 12 else 1)
+
+
+def split_vector(
+    schedule: Schedule, loop: LoopHandle, lanes: int, extent: int | None
+) -> tuple[LoopHandle | None, LoopHandle]:
+    """Split off a loop of `lanes` iterations, fewer where the loop is shorter; the outer one is None if not needed."""
+    if extent is not None and extent <= lanes:
+        return None, loop
+    outer, vector = schedule.split(loop, lanes, tail="mask")
+    return outer, vector
+
+
+def share(schedule: Schedule, loops: list[LoopHandle], work: int) -> str:
+    """Share the outermost loops among threads where `work` pays; a phrase for the note."""
+    if not loops or work < PARALLEL_WORK:
+        return ""
+    outermost = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    schedule.parallel(outermost)
+    return ", threads"

@@ -1,0 +1,114 @@
+"""What rules want to know of a block: what it computes, what it reads, and how its axes walk through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from lpx.arith.analyzer import Analyzer
+from lpx.expr import traverse as expr_traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Var
+from lpx.ir import traverse
+from lpx.ir.nodes import Block, Check, Function, Seq, Stmt, Store
+
+UNKNOWN_EXTENT = 1024
+"""What a symbolic extent is taken for when work is estimated."""
+
+_HEAVY = frozenset({"floordiv", "floormod", "truncdiv", "truncmod", "div"})
+
+
+@dataclass(frozen=True)
+class BlockFacts:
+    """A block of a function as rules see it. Not slotted: facts are computed when asked for."""
+
+    function: Function
+    block: Block
+
+    @cached_property
+    def stores(self) -> tuple[Store, ...]:
+        """The stores of the body."""
+        return tuple(s for s in traverse.walk(self.block.body) if isinstance(s, Store))
+
+    @cached_property
+    def checks(self) -> bool:
+        """Whether the body checks something at run time."""
+        return any(isinstance(s, Check) for s in traverse.walk(self.block.body))
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the body is one store, perhaps after checks."""
+        body: Sequence[Stmt] = self.block.body.stmts if isinstance(self.block.body, Seq) else (self.block.body,)
+        return len(self.stores) == 1 and all(isinstance(s, Store | Check) for s in body)
+
+    @property
+    def target(self) -> Buffer:
+        """The buffer of the first store."""
+        return self.stores[0].buffer
+
+    def axes(self, kind: str) -> tuple[Axis, ...]:
+        """The axes of one kind, in order."""
+        return tuple(a for a in self.block.axes if a.kind == kind)
+
+    @property
+    def is_reduction(self) -> bool:
+        return bool(self.axes("reduce"))
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """Distinct reads of other buffers than the block's own."""
+        written = traverse.written_buffers(self.block)
+        found = (e for s in self.stores for e in expr_traverse.walk(s.value) if isinstance(e, Load))
+        return tuple(dict.fromkeys(e for e in found if e.buffer not in written))
+
+    @cached_property
+    def cost(self) -> int:
+        """A rough count of operations for one run: 1 for plain arithmetic, 4 for divisions, 12 for mathematics."""
+        total = 0
+        for expr in expr_traverse.walk(self.stores[0].value):
+            if isinstance(expr, Call):
+                total += 12 if expr.op.kind == "math" else 1
+            elif isinstance(expr, Binary):
+                total += 4 if expr.op in _HEAVY and not expr.dtype.is_integer else 1
+            elif isinstance(expr, Select | Cast):
+                total += 1
+        return total
+
+    @property
+    def runs(self) -> int:
+        """How often the block runs, symbolic extents taken for `UNKNOWN_EXTENT`."""
+        return prod(extent_of(a.extent) for a in self.block.axes)
+
+    def writes_in_order(self) -> bool:
+        """Whether the block stores at its own spatial axes, in order: the last one is contiguous."""
+        (store, *_) = self.stores
+        spatial = self.axes("spatial")
+        named = [i for i in store.indices if not isinstance(i, Const)]
+        return len(named) == len(spatial) and all(i is a.var for i, a in zip(named, spatial, strict=True))
+
+    def stride(self, indices: Sequence[Expr], buffer: Buffer, var: Var) -> int | None:
+        """By how many elements an access moves when `var` grows by 1; None when that varies or is not known."""
+        analyzer = Analyzer()
+        total = 0
+        step = 1
+        for index, extent in reversed(list(zip(indices, buffer.shape, strict=True))):
+            if var in expr_traverse.free_vars(index):
+                form = analyzer.affine(index)
+                coefficient = None if form is None else form.coefficient(var)
+                if coefficient is None or step == 0:
+                    return None
+                total += coefficient * step
+            step = step * extent_of(extent) if isinstance(extent, Const) else step * UNKNOWN_EXTENT
+        return total
+
+
+def extent_of(extent: Expr) -> int:
+    """A constant extent, or `UNKNOWN_EXTENT`."""
+    return int(extent.value) if isinstance(extent, Const) else UNKNOWN_EXTENT
+
+
+def facts_of(function: Function) -> dict[str, BlockFacts]:
+    """Facts of every block, in program order."""
+    return {s.name: BlockFacts(function, s) for s in traverse.walk(function.body) if isinstance(s, Block)}

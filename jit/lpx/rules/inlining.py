@@ -1,0 +1,46 @@
+"""Inlining: values that are cheaper to compute again than to store and load."""
+
+from __future__ import annotations
+
+from lpx.errors import ScheduleError
+from lpx.rules.facts import BlockFacts, facts_of
+from lpx.schedule import queries
+from lpx.schedule.schedule import Schedule
+
+CHEAP = 4
+"""Cost up to which a value is computed again for every reader."""
+
+
+def inline_cheap(schedule: Schedule) -> list[str]:
+    """Inline every intermediate element-wise block that pays; the notes of what was done."""
+    notes: list[str] = []
+    for name in list(facts_of(schedule.function)):
+        facts = facts_of(schedule.function).get(name)
+        if facts is None or not _pays(schedule, facts):
+            continue
+        try:
+            schedule.compute_inline(name)
+        except ScheduleError:
+            continue
+        notes.append(f"{name}: computed where it is read")
+    return notes
+
+
+def _pays(schedule: Schedule, facts: BlockFacts) -> bool:
+    if facts.is_reduction or not facts.is_plain or facts.axes("sequential"):
+        return False
+    if any(p.buffer is facts.target for p in schedule.function.params):
+        return False
+    readers = queries.readers(schedule.function, facts.target)
+    if not readers:
+        return False
+    if facts.cost <= CHEAP and len(readers) == 1:
+        return not _reread(readers[0].name, schedule, facts) or facts.cost <= 1
+    if len(readers) > 1:
+        return facts.cost <= 1 and all(not BlockFacts(schedule.function, r).is_reduction for r in readers)
+    return not _reread(readers[0].name, schedule, facts)
+
+
+def _reread(reader: str, schedule: Schedule, facts: BlockFacts) -> bool:
+    """Whether the reader runs more often than the block, so that values would be computed again and again."""
+    return facts_of(schedule.function)[reader].runs > facts.runs
