@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lpx.expr import build, nodes
+from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 
 _FIELDS: dict[type[Expr], tuple[str, ...]] = {
@@ -148,12 +149,18 @@ def free_vars(expr: Expr) -> set[nodes.Var]:
     return {e for e in walk(expr) if isinstance(e, nodes.Var)}
 
 
-def structural_equal(a: Expr, b: Expr, variables: Mapping[nodes.Var, nodes.Var] | None = None) -> bool:
-    """Whether two expressions are the same tree, variables of `a` standing for those of `b` by `variables`.
+def structural_equal(
+    a: Expr,
+    b: Expr,
+    variables: Mapping[nodes.Var, nodes.Var] | None = None,
+    buffers: Mapping[Buffer, Buffer] | None = None,
+) -> bool:
+    """Whether two expressions are the same tree, variables and buffers of `a` standing for those of `b` as mapped.
 
-    Variables not in the mapping, and buffers, must be identical objects.
+    Those not in the mappings must be identical objects.
     """
-    mapping = variables or {}
+    mapping: dict[object, object] = dict(variables or {})
+    mapping.update(buffers or {})
     stack = [(a, b)]
     proved: set[tuple[int, int]] = set()
     while stack:
@@ -167,7 +174,7 @@ def structural_equal(a: Expr, b: Expr, variables: Mapping[nodes.Var, nodes.Var] 
     return True
 
 
-def _same_head(x: Expr, y: Expr, mapping: Mapping[nodes.Var, nodes.Var]) -> bool:
+def _same_head(x: Expr, y: Expr, mapping: Mapping[object, object]) -> bool:
     if type(x) is not type(y) or x.dtype != y.dtype or x.lanes != y.lanes or len(children(x)) != len(children(y)):
         return False
     match x, y:
@@ -176,7 +183,7 @@ def _same_head(x: Expr, y: Expr, mapping: Mapping[nodes.Var, nodes.Var]) -> bool
         case nodes.Const(value=v), nodes.Const(value=w):
             return repr(v) == repr(w)  # tells -0.0 from 0.0, and NaN equals NaN
         case (nodes.Load(buffer=p), nodes.Load(buffer=q)) | (nodes.AddressOf(buffer=p), nodes.AddressOf(buffer=q)):
-            return p is q
+            return mapping.get(p, p) is q
         case nodes.Shuffle(indices=i), nodes.Shuffle(indices=j):
             return i == j
         case nodes.Call(op=f), nodes.Call(op=g):

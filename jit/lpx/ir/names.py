@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from typing import get_args
 
 from lpx import dtypes
-from lpx.expr import ops
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import BinaryOp, Var
+from lpx.expr.nodes import Var
 
 NAME = r"[^\W\d]\w*(?:\.\w+)*"
 """A name of the text: an identifier, or several joined by dots."""
 
 KEYWORDS = frozenset(
     """
-    alloc async_commit async_copy async_wait atomic attrs barrier bind block call check const else evaluate for func
-    if in init inout layout let module out parallel pass pragma region scope spatial stages strides symbols unroll
-    vectorize where while align entry reduce sequential mask lanes true false
+    alloc async_commit async_copy async_wait atomic barrier block call check const else evaluate for func if let module
+    pass region while
     """.split()
 )
-FUNCTIONS = frozenset("bitcast broadcast extern hardware max min ramp select shuffle truncdiv truncmod".split())
+"""Words that start a statement or a part of the text."""
+
 FLOAT_SUFFIX = {
     dtypes.float8_e4m3fn: "f8e4m3",
     dtypes.float8_e5m2: "f8e5m2",
@@ -32,9 +30,8 @@ FLOAT_SUFFIX = {
 }
 INTEGER_SUFFIX = {d: f"{'i' if d.is_signed else 'u'}{d.bits}" for d in dtypes.ALL if d.is_integer and d != dtypes.index}
 SPECIAL_FLOATS = {f"{word}_{suffix}": (d, float(word)) for word in ("inf", "nan") for d, suffix in FLOAT_SUFFIX.items()}
-RESERVED = frozenset(
-    {*KEYWORDS, *FUNCTIONS, *SPECIAL_FLOATS, *ops.ALL, *get_args(BinaryOp), *(d.name for d in dtypes.ALL)}
-)
+RESERVED = frozenset({*KEYWORDS, *SPECIAL_FLOATS, "true", "false", "hardware", "extern"})
+"""What no variable or buffer is called in a text. Functions are known by the parenthesis after their name."""
 
 
 class Names:
