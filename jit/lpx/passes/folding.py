@@ -1,0 +1,197 @@
+"""Folding of one node whose operands are folded already: what substitution makes trivial.
+
+Substituting a constant or a vector of lanes for a loop variable leaves `0 * 14 + 3` and `broadcast(x) + ramp(0, 1, 8)`
+behind. Folding on the spot keeps copies small; everything that needs a proof is `lpx.arith`'s.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from lpx import dtypes
+from lpx.expr import build, nodes
+from lpx.expr.nodes import Binary, Broadcast, Const, Expr, Ramp
+
+_INTEGER: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "min": min,
+    "max": max,
+    "bitand": operator.and_,
+    "bitor": operator.or_,
+    "bitxor": operator.xor,
+}
+_DIVISION: dict[str, Callable[[int, int], int]] = {"floordiv": operator.floordiv, "floormod": operator.mod}
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+}
+TRUE = Const(dtypes.bool_, 1, True)
+FALSE = Const(dtypes.bool_, 1, False)
+
+
+def fold(expr: Expr) -> Expr:
+    """An equal expression, simpler where the node's own operands show it; `expr` itself elsewhere."""
+    match expr:
+        case Binary():
+            return _fold_binary(expr)
+        case nodes.Compare(op=op, a=Const(value=x), b=Const(value=y)):
+            return TRUE if _COMPARE[op](x, y) else FALSE
+        case nodes.Compare(op=op, a=Broadcast(value=x), b=Broadcast(value=y)):
+            return build.broadcast(fold(build.compare(op, x, y)), expr.lanes)
+        case nodes.Unary(op="not", a=Const(value=value)) if expr.dtype.is_bool:
+            return FALSE if value else TRUE
+        case nodes.Select(cond=Const(value=value), a=a, b=b):
+            return a if value else b
+        case nodes.Cast(value=Broadcast(value=value)):
+            return build.broadcast(build.cast(value, expr.dtype), expr.lanes)
+        case _:
+            return expr
+
+
+def conjuncts(cond: Expr) -> list[Expr]:
+    """The conditions that `cond` joins by `and`, in order."""
+    if isinstance(cond, Binary) and cond.op == "bitand" and cond.dtype.is_bool:
+        return [*conjuncts(cond.a), *conjuncts(cond.b)]
+    return [] if is_true(cond) else [cond]
+
+
+def conjunction(conds: list[Expr]) -> Expr | None:
+    """All of `conds` joined by `and`; None for an empty list."""
+    joined: Expr | None = None
+    for cond in conds:
+        joined = cond if joined is None else build.binary("bitand", joined, cond)
+    return joined
+
+
+def is_true(expr: Expr) -> bool:
+    """Whether `expr` is the constant true, in every lane."""
+    value = expr.value if isinstance(expr, Broadcast) else expr
+    return isinstance(value, Const) and value.dtype.is_bool and value.value == 1
+
+
+def is_false(expr: Expr) -> bool:
+    """Whether `expr` is the constant false, in every lane."""
+    value = expr.value if isinstance(expr, Broadcast) else expr
+    return isinstance(value, Const) and value.dtype.is_bool and value.value == 0
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of an integer constant, None for any other expression."""
+    return int(expr.value) if isinstance(expr, Const) and expr.dtype.is_integer else None
+
+
+def _fold_binary(expr: Binary) -> Expr:
+    a, b = expr.a, expr.b
+    if isinstance(a, Broadcast) and isinstance(b, Broadcast):
+        return build.broadcast(fold(build.binary(expr.op, a.value, b.value)), expr.lanes)
+    if expr.dtype.is_bool:
+        return _fold_logic(expr)
+    if not expr.dtype.is_integer:
+        return expr
+    if isinstance(a, Const) and isinstance(b, Const):
+        return _fold_constants(expr, int(a.value), int(b.value))
+    if expr.lanes > 1:
+        return _fold_ramps(expr)
+    return _fold_identity(expr)
+
+
+def _fold_logic(expr: Binary) -> Expr:
+    a, b = expr.a, expr.b
+    if expr.op == "bitand":
+        if is_true(a) or is_false(b):
+            return b
+        if is_true(b) or is_false(a):
+            return a
+    if expr.op == "bitor":
+        if is_false(a) or is_true(b):
+            return b
+        if is_false(b) or is_true(a):
+            return a
+    return expr
+
+
+def _fold_constants(expr: Binary, x: int, y: int) -> Expr:
+    if expr.op in _INTEGER:
+        return Const(expr.dtype, 1, expr.dtype.wrap(_INTEGER[expr.op](x, y)))
+    if expr.op in _DIVISION and y != 0:
+        return Const(expr.dtype, 1, expr.dtype.wrap(_DIVISION[expr.op](x, y)))
+    return expr
+
+
+def _fold_identity(expr: Binary) -> Expr:
+    a, b, op = expr.a, expr.b, expr.op
+    left, right = constant(a), constant(b)
+    if op == "add":
+        if left == 0:
+            return b
+        if right == 0:
+            return a
+        if right is not None and isinstance(a, Binary) and a.op == "add":
+            inner = constant(a.b)
+            if inner is not None:
+                return _fold_identity_sum(a.a, expr.dtype.wrap(inner + right), expr)
+    if op == "sub" and right == 0:
+        return a
+    if op == "mul":
+        if left == 1:
+            return b
+        if right == 1:
+            return a
+        if (left == 0 and _cannot_fail(b)) or (right == 0 and _cannot_fail(a)):
+            return Const(expr.dtype, 1, 0)
+    if op == "floordiv" and right == 1:
+        return a
+    return expr
+
+
+def _cannot_fail(expr: Expr) -> bool:
+    match expr:
+        case nodes.Var() | Const():
+            return True
+        case Binary(op="add" | "sub" | "mul", a=a, b=b):
+            return _cannot_fail(a) and _cannot_fail(b)
+        case _:
+            return False
+
+
+def _fold_identity_sum(term: Expr, total: int, expr: Binary) -> Expr:
+    return term if total == 0 else build.binary("add", term, Const(expr.dtype, 1, total))
+
+
+def _fold_ramps(expr: Binary) -> Expr:
+    a, b = line(expr.a), line(expr.b)
+    if a is None or b is None:
+        return expr
+    if expr.op in ("add", "sub"):
+        return _ramp(_apply(expr, a[0], b[0]), _apply(expr, a[1], b[1]), expr.lanes)
+    if expr.op == "mul" and isinstance(expr.b, Broadcast):
+        return _ramp(_apply(expr, a[0], expr.b.value), _apply(expr, a[1], expr.b.value), expr.lanes)
+    if expr.op == "mul" and isinstance(expr.a, Broadcast):
+        return _ramp(_apply(expr, expr.a.value, b[0]), _apply(expr, expr.a.value, b[1]), expr.lanes)
+    return expr
+
+
+def line(expr: Expr) -> tuple[Expr, Expr] | None:
+    """(base, stride) of a vector that is a ramp or a broadcast; None for other vectors."""
+    match expr:
+        case Ramp(base=base, stride=stride):
+            return base, stride
+        case Broadcast(value=value):
+            return value, Const(value.dtype, 1, 0)
+        case _:
+            return None
+
+
+def _apply(expr: Binary, a: Expr, b: Expr) -> Expr:
+    if expr.op == "mul" and 0 in (constant(a), constant(b)):
+        return Const(expr.dtype, 1, 0)
+    return fold(build.binary(expr.op, a, b))
+
+
+def _ramp(base: Expr, stride: Expr, lanes: int) -> Expr:
+    return build.broadcast(base, lanes) if constant(stride) == 0 else build.ramp(base, stride, lanes)

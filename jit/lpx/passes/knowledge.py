@@ -1,0 +1,57 @@
+"""What is known inside a statement: ranges of loop variables, conditions of branches, values of lets."""
+
+from __future__ import annotations
+
+from lpx import dtypes
+from lpx.arith.analyzer import Analyzer
+from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
+from lpx.expr.nodes import AddressOf, Expr, Load
+from lpx.ir import nodes
+from lpx.ir.nodes import Function, Stmt
+from lpx.passes.folding import conjuncts, fold
+
+
+def at_entry(function: Function) -> Analyzer:
+    """What holds everywhere: symbolic extents are not negative."""
+    analyzer = Analyzer()
+    for symbol in function.symbols:
+        analyzer = analyzer.with_range(symbol, 0, None)
+    return analyzer
+
+
+def inside(analyzer: Analyzer, stmt: Stmt) -> Analyzer:
+    """What holds in the body of a loop, let or block, or in the `then` branch of an `If`."""
+    match stmt:
+        case nodes.For(var=var, start=start, extent=extent) if var.dtype == dtypes.index:
+            low = None if reads_memory(start) else start
+            high = None if low is None or reads_memory(extent) else fold(start + extent)
+            return analyzer.with_range(var, low, high)
+        case nodes.If(cond=cond):
+            return assuming(analyzer, cond)
+        case nodes.Let(var=var, value=value) if var.dtype == dtypes.index and var.lanes == 1:
+            return analyzer if reads_memory(value) else analyzer.with_fact(build.compare("eq", var, value))
+        case nodes.Block(axes=axes, predicate=predicate):
+            for axis in axes:
+                analyzer = analyzer.with_axis(axis)
+            return analyzer if predicate is None else assuming(analyzer, predicate)
+        case _:
+            return analyzer
+
+
+def assuming(analyzer: Analyzer, cond: Expr) -> Analyzer:
+    """What holds where `cond` does, as long as memory may change: its parts that read none."""
+    for part in conjuncts(cond):
+        if not reads_memory(part):
+            analyzer = analyzer.with_fact(part)
+    return analyzer
+
+
+def otherwise(analyzer: Analyzer, cond: Expr) -> Analyzer:
+    """What holds where `cond` does not."""
+    return analyzer if reads_memory(cond) else analyzer.with_fact(build.unary("not", cond))
+
+
+def reads_memory(expr: Expr) -> bool:
+    """Whether the value of `expr` depends on a buffer."""
+    return any(isinstance(e, Load | AddressOf) for e in expr_traverse.walk(expr))

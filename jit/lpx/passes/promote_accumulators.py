@@ -1,0 +1,231 @@
+"""Accumulators to registers: what a loop reads and writes at unchanging places is kept in registers meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lpx.arith.analyzer import Analyzer
+from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Expr, Load
+from lpx.ir import nodes, traverse
+from lpx.ir.nodes import Alloc, For, Function, If, Stmt, Store
+from lpx.passes import knowledge
+from lpx.passes.register_slots import (
+    Access,
+    AccessTable,
+    Slot,
+    assign_slots,
+    collect,
+    is_fixed,
+    place_of,
+    same_conditions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteAccumulators:
+    """Keep what a serial loop accumulates in `register` buffers: read before the loop, written back after it.
+
+    before: `C[i] = 0; for r in 0..k { C[i] = fma(A[i, r], x[r], C[i]) }`
+    after:  `alloc acc: float32[1] scope(register)`
+            `acc[0] = 0; for r in 0..k { acc[0] = fma(A[i, r], x[r], acc[0]) }; C[i] = acc[0]`
+
+    A tile of several places (that of a matrix product, once its loops are unrolled and vectorized) becomes one buffer
+    with a slot for each place and its lanes. A temporary that is only ever accessed at constant places moves to
+    registers altogether. At most `limit` elements are kept at a time.
+    """
+
+    limit: int = 2048
+
+    def __call__(self, function: Function) -> Function:
+        body = _Promotion(self.limit).visit(function.body, knowledge.at_entry(function))
+        return function if body is function.body else replace(function, body=body)
+
+
+class _Promotion:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def visit(self, stmt: Stmt, analyzer: Analyzer) -> Stmt:
+        match stmt:
+            case nodes.Seq(stmts=stmts):
+                return self._sequence(stmt, stmts, analyzer)
+            case For(kind="serial"):
+                return self._sequence(stmt, (stmt,), analyzer)
+            case Alloc():
+                return self._allocation(stmt, analyzer)
+            case If(cond=cond, then=then, orelse=orelse):
+                visited = [self.visit(then, knowledge.assuming(analyzer, cond))]
+                if orelse is not None:
+                    visited.append(self.visit(orelse, knowledge.otherwise(analyzer, cond)))
+                return traverse.rebuild(stmt, visited, [cond])
+            case _:
+                within = knowledge.inside(analyzer, stmt)
+                return traverse.map_children(stmt, lambda s: self.visit(s, within), lambda e: e)
+
+    def _sequence(self, stmt: Stmt, stmts: Sequence[Stmt], analyzer: Analyzer) -> Stmt:
+        done: list[Stmt] = []
+        registers: list[Buffer] = []
+        for child in stmts:
+            tiles = self._tiles(child, analyzer) if isinstance(child, For) and child.kind == "serial" else []
+            if not tiles or not isinstance(child, For):
+                done.append(self._descend(child, analyzer))
+                continue
+            starts = _find_starts(done, tiles, analyzer)
+            redirect = _Redirect(tiles, starts)
+            done = [redirect.statement(s) for s in done]
+            loop = self._descend(redirect.statement(child), analyzer)
+            done.extend(self._around(loop, child, tiles, starts, analyzer))
+            registers.extend(tile.register for tile in tiles)
+        if not registers and all(a is b for a, b in zip(done, stmts, strict=True)):
+            return stmt
+        body = traverse.sequence(done)
+        for register in reversed(registers):
+            body = Alloc(register, body)
+        return body
+
+    def _descend(self, stmt: Stmt, analyzer: Analyzer) -> Stmt:
+        """`stmt` with what is inside it promoted; as a loop itself, it has been looked at."""
+        if not isinstance(stmt, For):
+            return self.visit(stmt, analyzer)
+        body = self.visit(stmt.body, knowledge.inside(analyzer, stmt))
+        return traverse.rebuild(stmt, [body], [stmt.start, stmt.extent])
+
+    def _tiles(self, loop: For, analyzer: Analyzer) -> list[Tile]:
+        """What can be kept in registers while `loop` runs."""
+        table = collect(loop.body, [loop.var], knowledge.inside(analyzer, loop))
+        tiles: list[Tile] = []
+        for buffer, accesses in table.by_buffer.items():
+            if buffer.scope == "register" or buffer in table.opaque or len({a.is_store for a in accesses}) < 2:
+                continue
+            slots = assign_slots(accesses, table.bound, analyzer, self._limit)
+            if slots is not None and all(_can_be_kept(slot, table) for slot in slots):
+                tiles.append(Tile(buffer, _register_like(buffer, slots), slots))
+        return tiles
+
+    def _around(
+        self, loop: Stmt, original: For, tiles: Sequence[Tile], starts: Mapping[Slot, Access], analyzer: Analyzer
+    ) -> list[Stmt]:
+        """The loop between reading slots that nothing has started, and writing all of them back."""
+        started = [(tile, slot) for tile in tiles for slot in tile.slots if slot in starts]
+        others = [(tile, slot) for tile in tiles for slot in tile.slots if slot not in starts]
+        read = [_guarded(slot, tile.read(slot)) for tile, slot in others if not slot.first.is_store]
+        core = [*read, loop, *(_guarded(slot, tile.write_back(slot)) for tile, slot in others)]
+        runs = build.compare("lt", 0, original.extent)
+        if others and not analyzer.prove(runs):
+            core = [If(runs, traverse.sequence(core))]
+        return [*core, *(_guarded(slot, tile.write_back(slot)) for tile, slot in started)]
+
+    def _allocation(self, stmt: Alloc, analyzer: Analyzer) -> Stmt:
+        table = collect(stmt.body, [], analyzer)
+        accesses = table.by_buffer.get(stmt.buffer)
+        if accesses and stmt.buffer not in table.opaque and stmt.buffer.scope != "register":
+            slots = assign_slots(accesses, table.bound, analyzer, self._limit)
+            if slots is not None:
+                tile = Tile(stmt.buffer, _register_like(stmt.buffer, slots), slots)
+                body = _Redirect([tile], {}).statement(stmt.body)
+                return replace(stmt, buffer=tile.register, body=self.visit(body, analyzer))
+        return traverse.rebuild(stmt, [self.visit(stmt.body, analyzer)], [])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tile:
+    """Places of a buffer that are kept in a buffer of registers."""
+
+    buffer: Buffer
+    register: Buffer
+    slots: Sequence[Slot]
+
+    def read(self, slot: Slot) -> Stmt:
+        """The statement that fetches a slot from memory."""
+        node = slot.first.node
+        return Store(self.register, slot.index, build.load(self.buffer, node.indices, node.mask))
+
+    def write_back(self, slot: Slot) -> Stmt:
+        """The statement that puts a slot back to memory."""
+        node = slot.first.node
+        return Store(self.buffer, node.indices, build.load(self.register, slot.index), node.mask)
+
+
+def _register_like(buffer: Buffer, slots: Sequence[Slot]) -> Buffer:
+    size = sum(slot.lanes for slot in slots)
+    return Buffer(f"{buffer.name}_acc", buffer.dtype, (build.const(size),), scope="register")
+
+
+def _can_be_kept(slot: Slot, table: AccessTable) -> bool:
+    """Whether reading the slot before the loop and writing it after reads and writes only what the loop does."""
+    if not slot.is_uniform or not any(a.is_store and a.is_certain for a in slot.accesses):
+        return False
+    mask = slot.first.node.mask
+    return slot.first.is_certain and (mask is None or is_fixed(mask, table.bound))
+
+
+def _guarded(slot: Slot, stmt: Stmt) -> Stmt:
+    for guard in reversed(slot.first.guards):
+        stmt = If(guard, stmt)
+    return stmt
+
+
+def _find_starts(done: Sequence[Stmt], tiles: Sequence[Tile], analyzer: Analyzer) -> dict[Slot, Access]:
+    """The stores before a loop that start its slots, such that nothing between looks at the memory they write."""
+    starts: dict[Slot, Access] = {}
+    for tile in tiles:
+        by_place = {slot.place: slot for slot in tile.slots}
+        for stmt in reversed(done):
+            table = collect(stmt, [], analyzer)
+            if tile.buffer in table.opaque:
+                break
+            found = table.by_buffer.get(tile.buffer, [])
+            places = [place_of(access.node.indices, table.bound, analyzer) for access in found]
+            slots = [None if place is None else by_place.get(place) for place in places]
+            matched = {slot: access for slot, access in zip(slots, found, strict=True) if slot is not None}
+            if len(matched) < len(found) or not all(_starts(slot, a, starts) for slot, a in matched.items()):
+                break
+            starts.update(matched)
+    return starts
+
+
+def _starts(slot: Slot, access: Access, starts: Mapping[Slot, Access]) -> bool:
+    return slot not in starts and access.is_store and access.is_certain and same_conditions(access, slot.first)
+
+
+class _Redirect:
+    """Puts slots in place of the memory accesses that belong to them."""
+
+    def __init__(self, tiles: Sequence[Tile], starts: Mapping[Slot, Access]) -> None:
+        self._targets: dict[Expr | Stmt, tuple[Buffer, Slot]] = {}
+        for tile in tiles:
+            for slot in tile.slots:
+                accesses = (*slot.accesses, starts[slot]) if slot in starts else slot.accesses
+                self._targets.update((access.node, (tile.register, slot)) for access in accesses)
+        self._memos: dict[Expr | None, dict[Expr, Expr]] = {}
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        """`stmt` with registers instead of memory."""
+        mask = stmt.mask if isinstance(stmt, Store) else None
+        rebuilt = traverse.map_children(stmt, self.statement, lambda e: self._expression(e, mask))
+        found = self._targets.get(stmt)
+        if found is None or not isinstance(rebuilt, Store):
+            return rebuilt
+        register, slot = found
+        value = build.broadcast(rebuilt.value, slot.lanes)
+        if rebuilt.mask is not None and not slot.is_uniform:
+            value = build.select(rebuilt.mask, value, build.load(register, slot.index))
+        return replace(rebuilt, buffer=register, indices=slot.index, value=value, mask=None)
+
+    def _expression(self, expr: Expr, mask: Expr | None) -> Expr:
+        """`expr`, of whose lanes only those that are on in `mask` matter."""
+        memo = self._memos.setdefault(mask, {})
+        return expr_traverse.transform(expr, lambda e: self._on_node(e, mask), memo)
+
+    def _on_node(self, expr: Expr, mask: Expr | None) -> Expr | None:
+        found = self._targets.get(expr)
+        if found is None or not isinstance(expr, Load):
+            return None
+        value = build.load(found[0], found[1].index)
+        if expr.mask is None or (mask is not None and expr_traverse.structural_equal(expr.mask, mask)):
+            return value
+        return build.select(expr.mask, value, build.const(0, value.dtype))
