@@ -316,3 +316,16 @@ def use_threads(n: int) -> int:
     call = NativeFunction(print)
     call.add(threads_of_rows())
     return int(call(np.zeros(64, np.int64))[1][0])
+
+
+@functools.cache
+def add_integers() -> Specialisation:
+    """c = a + b, int64[n], front to back: an overlap that is not handled shows."""
+
+    def body(_unit: Unit, code: Code, slots: Value) -> None:
+        a, b, c = (slot(slots, i) for i in range(3))
+        with code.count(slot(slots, 3, I64)) as i:
+            (c + i * 8).store((a + i * 8).load(I64) + (b + i * 8).load(I64))
+
+    names = [Parameter(name, i64, ("n",), "out" if name == "c" else "in") for name in "abc"]
+    return kernel(Signature("add_integers", tuple(names), ("n",)), body)

@@ -9,7 +9,6 @@ import threading
 import weakref
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -169,6 +168,10 @@ def test_bound_arrays(function_type: type[NativeFunction]) -> None:
     assert call(w) is not w
 
 
+def _nothing(*_: Any) -> None:
+    """A kernel body that does nothing."""
+
+
 class Subclass(np.ndarray[Any, Any]):
     pass
 
@@ -252,11 +255,8 @@ def test_dtype_by_number(function_type: type[NativeFunction]) -> None:
 def test_dtype_of_another_package(function_type: type[NativeFunction]) -> None:
     parameters = (Parameter("a", dtypes.bfloat16, ("n",)), Parameter("c", dtypes.bfloat16, ("n",), "out"))
 
-    def nothing(*_: Any) -> None:
-        pass
-
-    call = make(function_type, kernels.kernel(Signature("nothing", parameters, ("n",)), nothing))
-    assert call(np.zeros(3, ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
+    call = make(function_type, kernels.kernel(Signature("nothing", parameters, ("n",)), _nothing))
+    assert call(np.zeros(3, dtypes.bfloat16.to_numpy())).dtype == dtypes.bfloat16.to_numpy()
     assert call(np.zeros(3, np.float16)) == "fallback"
 
 
@@ -349,7 +349,7 @@ def test_reference_counts(outputs_given: bool) -> None:
     m = np.ones((3, 2), np.int64)
     outs = np.empty_like(m), np.empty_like(m)
     bad, x, one = np.array(1, np.int32), np.ones(4, np.int64), np.ones(4, np.int64)
-    watched = [a, b, c, m, outs, *outs, bad, x, one, None, np.ndarray, a.dtype, m.dtype, add, raising, two]
+    watched: list[Any] = [a, b, c, m, outs, *outs, bad, x, one, None, np.ndarray, a.dtype, m.dtype, add, raising, two]
     watched += [kernels.add(), kernels.status(), kernels.sum_and_difference()]
 
     def work() -> None:
@@ -381,6 +381,8 @@ def test_reference_counts(outputs_given: bool) -> None:
 
 def test_subclass_has_attributes_and_methods(function_type: type[NativeFunction]) -> None:
     class Kernel(function_type):  # type: ignore[misc, valid-type]
+        name = "unnamed"
+
         def autotune(self) -> str:
             return f"tuned {self.name}"
 
@@ -442,10 +444,10 @@ def test_signature_must_bind_its_extents() -> None:
 
 def test_bound_arrays_must_fit() -> None:
     with pytest.raises(InternalError, match=r"binds \['w'\]"):
-        kernels.kernel(Signature("f", (Parameter("w", dtypes.float32, (2,), "bound"),)), lambda *_: None)
+        kernels.kernel(Signature("f", (Parameter("w", dtypes.float32, (2,), "bound"),)), _nothing)
     with pytest.raises(InternalError, match=r"cannot be bound to int64\[3\]"):
         kernels.kernel(
             Signature("f", (Parameter("w", dtypes.float32, (2,), "bound"),)),
-            lambda *_: None,
+            _nothing,
             bound={"w": np.zeros(3, np.int64)},
         )

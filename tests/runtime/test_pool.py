@@ -137,17 +137,17 @@ def threads_used(n=64):
 """
 
 
-def run(child: Child, code: str, **variables: str) -> str:
-    return child(SETUP + code, PYTHONPATH=PATHS, **variables).strip()
+def run(child: Child, code: str, threads: int = 2) -> str:
+    return child(SETUP + code, PYTHONPATH=PATHS, LPX_NUM_THREADS=str(threads)).strip()
 
 
 def test_knob_sets_the_number(child: Child) -> None:
-    assert run(child, "print(pool.get_num_threads(), threads_used())", LPX_NUM_THREADS="5") == "5 5"
+    assert run(child, "print(pool.get_num_threads(), threads_used())", threads=5) == "5 5"
 
 
 def test_workers_start_lazily(child: Child) -> None:
     code = "kernels.add(); before = pool.started_workers(); threads_used(); print(before, pool.started_workers())"
-    assert run(child, code, LPX_NUM_THREADS="3") == "0 2"
+    assert run(child, code, threads=3) == "0 2"
 
 
 def test_one_cpu_means_one_thread(child: Child) -> None:
@@ -178,7 +178,7 @@ for _ in range(5):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 print(threads_used())
 """
-    assert run(child, code, LPX_NUM_THREADS="3") == "3"
+    assert run(child, code, threads=3) == "3"
 
 
 def test_fork_while_a_region_runs(child: Child) -> None:
@@ -199,7 +199,7 @@ stop.set()
 thread.join()
 print("done")
 """
-    assert run(child, code, LPX_NUM_THREADS="2") == "done"
+    assert run(child, code, threads=2) == "done"
 
 
 def test_spawned_child(child: Child) -> None:
@@ -220,12 +220,12 @@ before = time.process_time()
 time.sleep(0.5)
 print(time.process_time() - before < 0.02)
 """
-    assert run(child, code, LPX_NUM_THREADS="4") == "True"
+    assert run(child, code, threads=4) == "True"
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "os._exit(0)"])
 def test_exit_with_workers_alive(child: Child, ending: str) -> None:
-    run(child, f"threads_used()\n{ending}", LPX_NUM_THREADS="4")
+    run(child, f"threads_used()\n{ending}", threads=4)
 
 
 def test_exit_while_a_region_runs_in_a_daemon_thread(child: Child) -> None:
@@ -236,7 +236,7 @@ threading.Thread(target=call, args=(started,), daemon=True).start()
 while not started[0]:
     time.sleep(0.001)
 """
-    run(child, code, LPX_NUM_THREADS="2")
+    run(child, code, threads=2)
 
 
 def test_quota_of_cgroup_v2(tmp_path: Path) -> None:
