@@ -10,7 +10,7 @@ from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
 from lpx.errors import IndexRangeError
 from lpx.expr import build, traverse
-from lpx.expr.nodes import Compare, Const, Expr, Load, Select, Var
+from lpx.expr.nodes import Cast, Compare, Const, Expr, Load, Select
 from lpx.ir.printer import print_expr
 from lpx.source import Span
 from lpx.te.shapes import knowledge
@@ -132,8 +132,8 @@ def _range_text(index: Expr, analyzer: Analyzer) -> str:
 
 
 def _text(expr: Expr) -> str:
-    names: dict[Var, Expr] = {v: build.var(v.name) for v in traverse.free_vars(expr)}
-    return print_expr(traverse.substitute(expr, names)).replace("\n", "; ")
+    """The text of an index; that it was widened goes without saying."""
+    return print_expr(expr.value if isinstance(expr, Cast) else expr).replace("\n", "; ")
 
 
 def _widened(cond: Expr) -> Expr:

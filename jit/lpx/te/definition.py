@@ -19,6 +19,7 @@ from lpx.te.bounds import IndexCheck, check_indices
 from lpx.te.functions import Scalar
 from lpx.te.reduction import Reduce
 from lpx.te.shapes import parse_shape
+from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar, Operation, Tensor, element_hint, open_frames, plain
 
 Body = Callable[..., object]
@@ -81,10 +82,10 @@ def constant(array: object, name: str = "constant") -> Tensor:
 
 
 @overload
-def compute(shape: object, body: Callable[..., Scalar], name: str | Sequence[str] = "T") -> Tensor: ...
+def compute(shape: object, body: Positional[Scalar, Expr], name: str | Sequence[str] = "T") -> Tensor: ...
 @overload
 def compute(
-    shape: object, body: Callable[..., Sequence[Scalar]], name: str | Sequence[str] = "T"
+    shape: object, body: Positional[Sequence[Scalar], Expr], name: str | Sequence[str] = "T"
 ) -> tuple[Tensor, ...]: ...
 def compute(shape: object, body: Body, name: str | Sequence[str] = "T") -> Tensor | tuple[Tensor, ...]:
     """Tensors of `shape` whose elements `body` gives, called once with a variable per axis.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Axis, Expr, Load, Var
+from lpx.expr.nodes import Axis, Const, Expr, Load, Var
 from lpx.ir import nodes as ir
 from lpx.ir.traverse import sequence
 from lpx.source import Span
@@ -46,6 +46,8 @@ class Nest:
 
 def block_nest(nest: Nest, around: Sequence[TimeLoop], storage: Mapping[Buffer, Buffer]) -> ir.Stmt:
     """Loops over the axes around one block, whose axes are those of the scans `around` it and then its own."""
+    if any(isinstance(axis.extent, Const) and axis.extent.value == 0 for axis in nest.reduce_axes):
+        nest = _started(nest)
     axes = (*nest.axes, *nest.reduce_axes)
     loops = [build.var(axis.name) for axis in axes]
     steps = [build.var(f"v{scan.loop.name}") for scan in around]
@@ -69,6 +71,12 @@ def block_nest(nest: Nest, around: Sequence[TimeLoop], storage: Mapping[Buffer, 
     for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
         stmt = ir.For(loop, build.const(0), axis.extent, stmt, span=nest.span)
     return stmt
+
+
+def _started(nest: Nest) -> Nest:
+    """A reduction over no elements: what it starts from, stored by a loop nest that runs."""
+    starts = tuple(value.start[value.position] for value in nest.values if isinstance(value, Reduce))
+    return replace(nest, reduce_axes=(), values=starts, checks=nest.start_checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from lpx import dtypes
 from lpx.dtypes import DType
@@ -21,12 +21,13 @@ from lpx.expr.nodes import Expr, Load, Var
 from lpx.source import Span, capture
 from lpx.te.functions import Scalar
 from lpx.te.shapes import parse_extent
+from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar
 
 Combine = Callable[[Any, Any], Any]
 """From the accumulated value and the next one (tuples of them, for a reducer of several) to the new accumulated one."""
 
-Identity = Callable[..., Any]
+Identity = Positional[object, DType]
 """From the dtypes of the values to what combining leaves any value unchanged by: numbers or expressions."""
 
 
@@ -53,7 +54,11 @@ class Reducer:
     combine: Combine
     identity: Identity
 
-    def __call__(self, values: object, axis: object, init: object = None) -> Any:
+    @overload
+    def __call__(self, values: Scalar, axis: object, init: object = None) -> Expr: ...
+    @overload
+    def __call__(self, values: Sequence[Scalar], axis: object, init: object = None) -> tuple[Expr, ...]: ...
+    def __call__(self, values: Scalar | Sequence[Scalar], axis: object, init: object = None) -> Expr | tuple[Expr, ...]:
         """The reduction of `values` over `axis` (one reduce axis or several).
 
         One value gives one expression, a tuple gives the tuple of the components' expressions, to be returned from the
@@ -63,8 +68,7 @@ class Reducer:
         """
         span = capture()
         several = isinstance(values, tuple | list)
-        given = tuple(cast("Sequence[object]", values)) if several else (values,)
-        operands = tuple(build.as_expr(value) for value in given)
+        operands = tuple(build.as_expr(value) for value in (values if isinstance(values, tuple | list) else (values,)))
         axes = _parse_axes(axis, self.name, span)
         start = self._parse_start(operands, init, span)
         components = tuple(
@@ -106,7 +110,8 @@ class Reducer:
 
     def _parse_start(self, operands: tuple[Expr, ...], init: object, span: Span | None) -> tuple[Expr, ...]:
         if init is None:
-            init = self.identity(*(operand.dtype for operand in operands))
+            identity = cast("Callable[..., object]", self.identity)
+            init = identity(*(operand.dtype for operand in operands))
         starts = self._components(init, len(operands), "identity or init", span)
         exprs = tuple(build.as_expr(s, o.dtype) for s, o in zip(starts, operands, strict=True))
         for expr, operand in zip(exprs, operands, strict=True):
@@ -144,8 +149,15 @@ def reducer(combine: Combine, identity: Identity | Scalar | tuple[Scalar, ...], 
     """
     if not callable(identity):
         constant = identity
-        return Reducer(name, combine, lambda *_: constant)
+        return Reducer(name, combine, _always(constant))
     return Reducer(name, combine, identity)
+
+
+def _always(value: object) -> Identity:
+    def identity(*_: DType) -> object:
+        return value
+
+    return identity
 
 
 def _lowest(dtype: DType) -> float:
@@ -168,32 +180,32 @@ _ALL = reducer(partial(build.binary, "bitand"), True, "all")
 
 def sum(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The sum over `axis`, in the dtype of `value` (cast it first to accumulate wider); 0 over no elements."""
-    return cast("Expr", _SUM(value, axis, init))
+    return _SUM(value, axis, init)
 
 
 def prod(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The product over `axis`, in the dtype of `value`; 1 over no elements."""
-    return cast("Expr", _PROD(value, axis, init))
+    return _PROD(value, axis, init)
 
 
 def max(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The maximum over `axis`, NaN when any is NaN; the lowest value (-inf for floats) over no elements."""
-    return cast("Expr", _MAX(value, axis, init))
+    return _MAX(value, axis, init)
 
 
 def min(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """The minimum over `axis`, NaN when any is NaN; the highest value (inf for floats) over no elements."""
-    return cast("Expr", _MIN(value, axis, init))
+    return _MIN(value, axis, init)
 
 
 def any(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """Whether any bool over `axis` is true; false over no elements."""
-    return cast("Expr", _ANY(_bool(value, "any"), axis, init))
+    return _ANY(_bool(value, "any"), axis, init)
 
 
 def all(value: Scalar, axis: object, init: Scalar | None = None) -> Expr:
     """Whether all bools over `axis` are true; true over no elements."""
-    return cast("Expr", _ALL(_bool(value, "all"), axis, init))
+    return _ALL(_bool(value, "all"), axis, init)
 
 
 def argmax(value: Scalar, axis: object, dtype: object = dtypes.index) -> tuple[Expr, Expr]:
@@ -247,7 +259,8 @@ def _arg_extreme(extreme: Reducer, value: Scalar, axis: object, dtype: object) -
         raise DTypeError(f"{extreme.name} gives positions as integers, not {index_dtype}", span=span)
     axes = _parse_axes(axis, extreme.name, span)
     position = build.cast(_row_major(axes), index_dtype)
-    return cast("tuple[Expr, Expr]", extreme((position, build.as_expr(value)), axes))
+    first, extremum = extreme((position, build.as_expr(value)), axes)
+    return first, extremum
 
 
 def _row_major(axes: Sequence[AxisVar]) -> Expr:

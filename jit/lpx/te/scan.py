@@ -12,12 +12,13 @@ from lpx.expr.nodes import Expr
 from lpx.source import Span, capture
 from lpx.te.definition import Compute, compute, parameter_names
 from lpx.te.functions import Scalar
-from lpx.te.shapes import parse_extent, same_shape, shape_text, tensor_argument
-from lpx.te.tensor import AxisVar, Frame, Operation, Tensor, check_open, open_frames
+from lpx.te.shapes import parse_extent, same_shape, tensor_argument
+from lpx.te.signatures import Positional, Step
+from lpx.te.tensor import AxisVar, Frame, Operation, Tensor, check_open, open_frames, shape_text
 from lpx.te.update import version_root
 
 Keep = Literal["last", "all"]
-Init = Tensor | tuple[object, Callable[..., Scalar]]
+Init = Tensor | tuple[object, Positional[Scalar, Expr]]
 """The value of a state before the first step: a tensor, or a shape and a function that define one."""
 
 
@@ -52,7 +53,7 @@ class Scan(Operation):
 def scan(
     extent: object,
     init: Init,
-    step: Callable[..., Tensor],
+    step: Step[Tensor],
     *,
     keep: Keep = "last",
     reverse: bool = False,
@@ -62,7 +63,7 @@ def scan(
 def scan(
     extent: object,
     init: Sequence[Init],
-    step: Callable[..., Sequence[Tensor]],
+    step: Step[Sequence[Tensor]],
     *,
     keep: Keep | Sequence[Keep] = "last",
     reverse: bool = False,
@@ -71,7 +72,7 @@ def scan(
 def scan(
     extent: object,
     init: Init | Sequence[Init],
-    step: Callable[..., Tensor | Sequence[Tensor]],
+    step: Step[Tensor] | Step[Sequence[Tensor]],
     *,
     keep: Keep | Sequence[Keep] = "last",
     reverse: bool = False,
@@ -123,7 +124,7 @@ def _is_definition(init: object) -> bool:
 
 def _parse_init(init: object, label: str, span: Span | None) -> Tensor:
     if _is_definition(init):
-        shape, body = cast("tuple[object, Callable[..., Scalar]]", init)
+        shape, body = cast("tuple[object, Positional[Scalar, Expr]]", init)
         return compute(shape, body, name=f"{label}_init")
     tensor = tensor_argument(init, f"the start of state {label}", span)
     check_open(tensor, span)
@@ -193,7 +194,10 @@ def _is_own(new: Tensor, before: Tensor, frame: Frame, taken: Sequence[Tensor]) 
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    return compute(tensor.buffer.shape, lambda *i: tensor[i], name=tensor.name)
+    def element(*axes: Expr) -> Expr:
+        return tensor[axes]
+
+    return compute(tensor.buffer.shape, element, name=tensor.name)
 
 
 def _state_names(name: str | Sequence[str] | None, parameters: list[str], span: Span | None) -> list[str]:

@@ -12,7 +12,6 @@ from lpx.arith.analyzer import Analyzer
 from lpx.errors import DTypeError, ShapeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
-from lpx.ir.printer import print_expr
 from lpx.source import Span
 from lpx.te.tensor import AxisVar, Tensor
 
@@ -71,11 +70,6 @@ def same_shape(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     """Whether two shapes are proved to be equal."""
     analyzer = knowledge((), (*a, *b))
     return len(a) == len(b) and all(analyzer.equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def shape_text(tensor: Tensor) -> str:
-    """The shape of a tensor, for messages."""
-    return f"[{', '.join(print_expr(extent) for extent in tensor.buffer.shape)}]"
 
 
 def _is_number(value: object) -> bool:

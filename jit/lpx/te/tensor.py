@@ -18,6 +18,7 @@ from lpx.errors import DefinitionError, DTypeError, InternalError, ShapeError
 from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AxisKind, Const, Expr, Load, Var
+from lpx.ir.printer import print_expr
 from lpx.source import Span, capture
 
 Dim = int | Expr
@@ -140,8 +141,12 @@ class Tensor:
         )
 
     def __repr__(self) -> str:
-        dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in self.shape)
-        return f"Tensor({self.name}: {self.dtype}[{dims}])"
+        return f"Tensor({self.name}: {self.dtype}{shape_text(self)})"
+
+
+def shape_text(tensor: Tensor) -> str:
+    """The shape of a tensor, for messages."""
+    return f"[{', '.join(print_expr(extent) for extent in tensor.buffer.shape)}]"
 
 
 def check_open(tensor: Tensor, span: Span | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lpx.arith.affine import AffineForm
@@ -10,9 +10,11 @@ from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Const, Expr, Load
 from lpx.source import Span, capture
-from lpx.te.definition import Body, Compute, Constant, Placeholder, Traced, index_checks, trace
+from lpx.te.definition import Compute, Constant, Placeholder, Traced, index_checks, trace
+from lpx.te.functions import Scalar
 from lpx.te.reduction import Reduce
 from lpx.te.shapes import knowledge, parse_shape, tensor_argument
+from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar, Tensor, check_open, open_frames, plain
 
 
@@ -26,9 +28,9 @@ class Update(Compute):
 
 def update(
     target: Tensor,
-    body: Body,
+    body: Positional[Scalar, Expr],
     shape: object = None,
-    at: Callable[..., object] | None = None,
+    at: Positional[Scalar | Sequence[Scalar], Expr] | None = None,
     *,
     ordered: bool = False,
     name: str | None = None,
