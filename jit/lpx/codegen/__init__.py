@@ -1,0 +1,1 @@
+"""Flat loop-nest IR to LLVM IR text."""

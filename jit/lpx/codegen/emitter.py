@@ -1,0 +1,280 @@
+"""`Emitter`: expressions to LLVM values.
+
+Contract with the passes, at the stage `flat`: every node of a statement's expressions is evaluated, in every lane. A
+load touches memory only where its mask is on, so a `Select` may have masked loads on both sides. An integer division
+fails the kernel when its divisor is 0 in any lane, so one that a `Select` keeps away has a guarded divisor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lpx.codegen import arithmetic, casts, memory, types, vectors
+from lpx.codegen.builder import Builder
+from lpx.codegen.hardware import emit_hardware
+from lpx.codegen.index_facts import IndexFacts
+from lpx.codegen.integers import constant_of
+from lpx.codegen.memory import Address
+from lpx.codegen.primitives import emit_primitive
+from lpx.codegen.storage import Memory, Slots, Storage, constant_place
+from lpx.codegen.types import Value, integers, number, value_type
+from lpx.errors import InternalError
+from lpx.expr import nodes, traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Expr, Var
+
+DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
+_EXACT_INSTRUCTIONS = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
+
+
+class Emitter:
+    """Emits the expressions of one LLVM function.
+
+    `fail_when(condition)` stops the kernel with the status of a division by zero. `storage` and the variables grow as
+    statements bring new ones into scope. A node met twice within a statement is emitted once; `finish` ends the
+    statement.
+    """
+
+    def __init__(self, builder: Builder, facts: IndexFacts, fail_when: Callable[[Value], None]) -> None:
+        self.b = builder
+        self.facts = facts
+        self.storage: dict[Buffer, Storage] = {}
+        self.variables: dict[Var, Value] = {}
+        self._fail_when = fail_when
+        self._values: dict[Expr, Value] = {}
+
+    # --- statements' side -----------------------------------------------------------------------------------------
+
+    def value(self, root: Expr) -> Value:
+        """The value of an expression; operands first, without recursion, since programs may be deep."""
+        values = self._values
+        if root in values:
+            return values[root]
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in values:
+                stack.pop()
+                continue
+            pending = [c for c in self._operands(node) if c not in values]
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+            stack.pop()
+            values[node] = _EMITTERS[type(node)](self, node)
+        return values[root]
+
+    def finish(self) -> None:
+        """Forget the values of the statement: memory may change, and later code may not be reached from here."""
+        self._values.clear()
+
+    def store(self, buffer: Buffer, index: Expr, value: Value, mask: Value | None, metadata: str = "") -> None:
+        """Write `value`; an index and a value of unequal lanes agree by repeating the scalar one."""
+        match self._find(buffer):
+            case Slots() as slots:
+                memory.store_slot(self.b, buffer.dtype, self._slot(slots, buffer, index), value, mask)
+            case Memory() as place:
+                memory.store(self.b, buffer.dtype, place, self._address(index), value, mask, metadata)
+
+    def pointer(self, buffer: Buffer, index: Expr) -> Value:
+        """The address of an element."""
+        place = self._find(buffer)
+        if isinstance(place, Slots):
+            raise InternalError(f"the register buffer {buffer.name} has no address")
+        return memory.element_pointer(self.b, buffer.dtype, place, self.value(index))
+
+    def memory_of(self, buffer: Buffer) -> Memory:
+        """Where a buffer lies that must be in memory."""
+        place = self._find(buffer)
+        if isinstance(place, Slots):
+            raise InternalError(f"the register buffer {buffer.name} is not in memory")
+        return place
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def of(self, expr: Expr) -> Value:
+        """The value of an operand, which has been emitted."""
+        return self._values[expr]
+
+    def var(self, expr: Var) -> Value:
+        found = self.variables.get(expr)
+        if found is None:
+            raise InternalError(f"variable {expr.name} is not bound here")
+        return found
+
+    def const(self, expr: nodes.Const) -> Value:
+        return number(value_type(expr.dtype), expr.value)
+
+    def unary(self, expr: nodes.Unary) -> Value:
+        return arithmetic.unary(self.b, expr.op, expr.dtype, self.of(expr.a))
+
+    def binary(self, expr: nodes.Binary) -> Value:
+        x, y = self.of(expr.a), self.of(expr.b)
+        if expr.op in DIVISIONS:
+            self._check_divisor(y)
+        elif expr.op in _EXACT_INSTRUCTIONS and expr.dtype.is_integer and self.facts.exact(expr):
+            return self.b.binary(_EXACT_INSTRUCTIONS[expr.op], x, y)
+        return arithmetic.binary(self.b, expr.op, expr.dtype, x, y)
+
+    def _check_divisor(self, divisor: Value) -> None:
+        constant = constant_of(divisor)
+        if constant is None or constant == 0:
+            zero = self.b.compare("icmp eq", divisor, types.zero(divisor.type))
+            self._fail_when(vectors.any_lane(self.b, zero))
+
+    def compare(self, expr: nodes.Compare) -> Value:
+        tail = self._tail(expr)
+        if tail is not None:
+            return self._tail_mask(expr, self.of(tail[0]), self.of(tail[1]))
+        return arithmetic.compare(self.b, expr.op, expr.a.dtype, self.of(expr.a), self.of(expr.b))
+
+    def _tail(self, expr: nodes.Compare) -> tuple[Expr, Expr] | None:
+        """(base, limit) when `expr` compares consecutive indices with a limit, as the mask of a loop's tail does."""
+        match expr.op, expr.a, expr.b:
+            case "lt" | "le", nodes.Ramp(base=base, stride=nodes.Const(value=1)), nodes.Broadcast(value=limit):
+                return (base, limit) if self.facts.exact(base) and base.dtype.is_signed else None
+            case _:
+                return None
+
+    def _tail_mask(self, expr: nodes.Compare, base: Value, limit: Value) -> Value:
+        """`base + lane < limit` as `lane < limit - base`: a comparison with constants, of narrow lanes."""
+        left = self.b.intrinsic("ssub.sat", base.type, (limit, base))
+        if expr.op == "le":
+            left = self.b.intrinsic("sadd.sat", left.type, (left, types.integer(left.type, 1)))
+        left = self.b.intrinsic("smax", left.type, (left, types.zero(left.type)))
+        left = self.b.intrinsic("smin", left.type, (left, types.integer(left.type, expr.lanes)))
+        bits = _lane_counter_bits(expr.lanes, self.b.capabilities.vector_bits)
+        counts = self.b.splat(self.b.resize(left, f"i{bits}", signed=False), expr.lanes)
+        return self.b.compare("icmp ult", integers(counts.type, range(expr.lanes)), counts)
+
+    def select(self, expr: nodes.Select) -> Value:
+        condition = self.of(_choice(expr))
+        return self.b.select(condition, self.of(expr.a), self.of(expr.b))
+
+    def cast(self, expr: nodes.Cast) -> Value:
+        return casts.convert(self.b, self.of(expr.value), expr.value.dtype, expr.dtype)
+
+    def bitcast(self, expr: nodes.Bitcast) -> Value:
+        return self.b.reinterpret(self.of(expr.value), value_type(expr.dtype, expr.lanes))
+
+    def ramp(self, expr: nodes.Ramp) -> Value:
+        return vectors.ramp(self.b, self.of(expr.base), self.of(expr.stride), expr.lanes)
+
+    def broadcast(self, expr: nodes.Broadcast) -> Value:
+        return self.b.splat(self.of(expr.value), expr.lanes)
+
+    def shuffle(self, expr: nodes.Shuffle) -> Value:
+        return vectors.shuffle(self.b, [self.of(v) for v in expr.vectors], expr.indices)
+
+    def reduce(self, expr: nodes.HorizontalReduce) -> Value:
+        return vectors.horizontal_reduce(self.b, expr.op, expr.dtype, self.of(expr.value))
+
+    def load(self, expr: nodes.Load) -> Value:
+        (index,) = expr.indices
+        mask = None if expr.mask is None else self.of(expr.mask)
+        match self._find(expr.buffer):
+            case Slots() as slots:
+                slot = self._slot(slots, expr.buffer, index)
+                return memory.load_slot(self.b, expr.dtype, slot, expr.lanes, mask)
+            case Memory() as place:
+                return memory.load(self.b, expr.dtype, place, self._address(index), mask)
+
+    def address_of(self, expr: nodes.AddressOf) -> Value:
+        (index,) = expr.indices
+        return self.pointer(expr.buffer, index)
+
+    def call(self, expr: nodes.Call) -> Value:
+        args = [self.of(a) for a in expr.args]
+        match expr.op.kind:
+            case "primitive":
+                return emit_primitive(self.b, expr.op.name, expr.args[0].dtype, args)
+            case "hardware":
+                return emit_hardware(self.b, expr, args)
+            case "extern":
+                return self._extern(expr, args)
+            case "math":
+                raise InternalError(f"{expr.op.name} reached code generation; a pass expands it")
+
+    def _extern(self, expr: nodes.Call, args: list[Value]) -> Value:
+        result = value_type(expr.dtype, expr.lanes)
+        callee = self.b.module.extern(result.text, expr.op.name, [a.type.text for a in args])
+        return self.b.emit(result, f"call {result.text} {callee}({', '.join(map(str, args))})")
+
+    def _operands(self, expr: Expr) -> tuple[Expr, ...]:
+        """What must be emitted before `expr`. What a pattern leaves out of the code is left out here."""
+        match expr:
+            case nodes.Load(indices=(index,), mask=mask):
+                wanted = address_operands(index)
+                return wanted if mask is None else (*wanted, mask)
+            case nodes.Select(a=a, b=b):
+                return _choice(expr), a, b
+            case nodes.Compare(a=a, b=b):
+                return self._tail(expr) or (a, b)
+            case _:
+                return traverse.children(expr)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def _find(self, buffer: Buffer) -> Storage:
+        found = self.storage.get(buffer)
+        if found is None:
+            raise InternalError(f"buffer {buffer.name} is not allocated here")
+        return found
+
+    def _slot(self, slots: Slots, buffer: Buffer, index: Expr) -> Value:
+        place = constant_place(index)
+        if place is None or place not in slots.slots:
+            raise InternalError(f"the register buffer {buffer.name} has no slot for index {index}")
+        return slots.slots[place]
+
+    def _address(self, index: Expr) -> Address:
+        match index:
+            case nodes.Ramp(base=base, stride=nodes.Const(value=stride), lanes=lanes):
+                return Address(self.value(base), lanes, int(stride), self.facts.multiple(base))
+            case _:
+                multiple = self.facts.multiple(index) if index.lanes == 1 else 1
+                return Address(self.value(index), index.lanes, 1 if index.lanes == 1 else None, multiple)
+
+
+def address_operands(index: Expr) -> tuple[Expr, ...]:
+    """What must be emitted before an access at `index`."""
+    match index:
+        case nodes.Ramp(base=base, stride=nodes.Const()):
+            return (base,)
+        case nodes.Const():
+            return ()
+        case _:
+            return (index,)
+
+
+def _choice(expr: nodes.Select) -> Expr:
+    """The condition, as a scalar where every lane has the same: LLVM then selects whole vectors."""
+    return expr.cond.value if isinstance(expr.cond, nodes.Broadcast) else expr.cond
+
+
+def _lane_counter_bits(lanes: int, vector_bits: int) -> int:
+    """Width of a lane counter: the widest with which all lanes fill one vector register."""
+    for bits in (32, 16):
+        if bits * lanes <= vector_bits:
+            return bits
+    return 8 if lanes <= 128 else 32
+
+
+_EMITTERS: Mapping[type[Expr], Callable[[Emitter, Any], Value]] = {
+    nodes.Var: Emitter.var,
+    nodes.Const: Emitter.const,
+    nodes.Unary: Emitter.unary,
+    nodes.Binary: Emitter.binary,
+    nodes.Compare: Emitter.compare,
+    nodes.Select: Emitter.select,
+    nodes.Cast: Emitter.cast,
+    nodes.Bitcast: Emitter.bitcast,
+    nodes.Load: Emitter.load,
+    nodes.AddressOf: Emitter.address_of,
+    nodes.Ramp: Emitter.ramp,
+    nodes.Broadcast: Emitter.broadcast,
+    nodes.Shuffle: Emitter.shuffle,
+    nodes.HorizontalReduce: Emitter.reduce,
+    nodes.Call: Emitter.call,
+}

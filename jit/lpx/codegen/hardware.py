@@ -1,0 +1,86 @@
+"""Hardware operations: which instruction stands for which operation, on the targets that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lpx.codegen.builder import Builder
+from lpx.codegen.types import PTR, Type, Value, int32, value_type
+from lpx.errors import CompileError
+from lpx.expr.nodes import Call
+
+Emit = Callable[[Builder, Type, Sequence[Value]], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction on vectors of `lanes` result lanes, present where one of `features` is (everywhere if there are
+    none).
+    """
+
+    lanes: int
+    features: tuple[frozenset[str], ...]
+    emit: Emit
+
+
+def emit_hardware(b: Builder, call: Call, args: Sequence[Value]) -> Value:
+    """The instruction for a hardware operation.
+
+    Raises: CompileError when the target has none for these lanes; an operation is one instruction, never an emulation.
+    """
+    forms = INSTRUCTIONS.get(call.op.name, ())
+    for form in forms:
+        if form.lanes == call.lanes and _has(b, form):
+            return form.emit(b, value_type(call.dtype, call.lanes), args)
+    legal = sorted({form.lanes for form in forms if _has(b, form)})
+    hint = f"this target has it for {', '.join(map(str, legal))} lanes" if legal else "this target does not have it"
+    raise CompileError(f"{call.op.name} of {call.lanes} lanes is not an instruction of the target", hint=hint)
+
+
+def _has(b: Builder, form: Instruction) -> bool:
+    return not form.features or any(wanted <= b.capabilities.features for wanted in form.features)
+
+
+def _prefetch(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
+    read, nearest, data = int32(0), int32(3), int32(1)
+    callee = b.module.intrinsic("void", "llvm.prefetch.p0", [PTR.text, "i32", "i32", "i32"])
+    b.effect(f"call void {callee}({args[0]}, {read}, {nearest}, {data})")
+    return args[0]
+
+
+def _byte_dot(bits: int) -> Emit:
+    def emit(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
+        return b.call(kind, f"llvm.x86.avx512.vpdpbusd.{bits}", args)
+
+    return emit
+
+
+def _bfloat_dot(bits: int) -> Emit:
+    def emit(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
+        total, left, right = args
+        pairs = left.type.of("bfloat")
+        operands = (total, b.reinterpret(left, pairs), b.reinterpret(right, pairs))
+        return b.call(kind, f"llvm.x86.avx512bf16.dpbf16ps.{bits}", operands)
+
+    return emit
+
+
+def _features(*alternatives: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(text.split()) for text in alternatives)
+
+
+INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
+    "prefetch": (Instruction(1, (), _prefetch),),
+    "x86.vpdpbusd": (
+        Instruction(4, _features("avxvnni", "avx512vnni avx512vl"), _byte_dot(128)),
+        Instruction(8, _features("avxvnni", "avx512vnni avx512vl"), _byte_dot(256)),
+        Instruction(16, _features("avx512vnni"), _byte_dot(512)),
+    ),
+    "x86.vdpbf16ps": (
+        Instruction(4, _features("avx512bf16 avx512vl"), _bfloat_dot(128)),
+        Instruction(8, _features("avx512bf16 avx512vl"), _bfloat_dot(256)),
+        Instruction(16, _features("avx512bf16"), _bfloat_dot(512)),
+    ),
+}
+"""Forms of each hardware operation by name (`lpx.ir.hardware` says what each computes)."""

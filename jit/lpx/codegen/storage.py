@@ -1,0 +1,100 @@
+"""Where a buffer lives while a function runs: in memory behind a pointer, or in stack slots that become registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lpx.codegen.builder import Builder
+from lpx.codegen.types import Value, memory_element_of, type_of
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import AddressOf, Const, Expr, Load, Ramp
+from lpx.ir import nodes as ir
+from lpx.ir import traverse
+
+Place = tuple[int, int]
+"""First element and number of elements of an access at a constant index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer behind `pointer`, whose first element lies at a multiple of `alignment` bytes.
+
+    `metadata` is attached to every access (alias scopes), `load_metadata` to every load as well.
+    """
+
+    pointer: Value
+    alignment: int
+    metadata: str = ""
+    load_metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A `register` buffer: one stack slot for each place that is accessed. LLVM promotes such slots without fail, since
+    each is only ever read and written whole.
+    """
+
+    slots: Mapping[Place, Value]
+
+
+Storage = Memory | Slots
+
+
+def constant_place(index: Expr) -> Place | None:
+    """The place of an access whose index is constant and consecutive, or None."""
+    match index:
+        case Const(value=value):
+            return int(value), 1
+        case Ramp(base=Const(value=base), stride=Const(value=1), lanes=lanes):
+            return int(base), lanes
+        case _:
+            return None
+
+
+def accessed_places(buffer: Buffer, body: ir.Stmt) -> list[Place] | None:
+    """The disjoint places of all accesses to `buffer`; None when some index is not constant, or two places overlap."""
+    places: set[Place] = set()
+    for index in _indices_of(buffer, body):
+        place = constant_place(index)
+        if place is None:
+            return None
+        places.add(place)
+    ordered = sorted(places)
+    disjoint = all(a[0] + a[1] <= b[0] for a, b in pairwise(ordered))
+    return ordered if disjoint else None
+
+
+def register_slots(b: Builder, buffer: Buffer, places: Iterable[Place]) -> Slots:
+    """A stack slot for each place."""
+    element = memory_element_of(buffer.dtype)
+    slots: dict[Place, Value] = {}
+    for place in places:
+        kind = type_of(element, place[1])
+        size = buffer.dtype.itemsize * place[1]
+        slots[place] = b.stack(kind.text, _largest_power(size))
+    return Slots(slots)
+
+
+def static_bytes(buffer: Buffer) -> int | None:
+    """Size of the buffer, or None when its shape is symbolic."""
+    extents = [e.value for e in buffer.shape if isinstance(e, Const)]
+    if len(extents) < len(buffer.shape):
+        return None
+    return math.prod(int(e) for e in extents) * buffer.dtype.itemsize
+
+
+def _indices_of(buffer: Buffer, body: ir.Stmt) -> Iterable[Expr]:
+    for expr in traverse.walk_expressions(body):
+        if isinstance(expr, Load | AddressOf) and expr.buffer is buffer:
+            yield from expr.indices
+    for stmt in traverse.walk(body):
+        if isinstance(stmt, ir.Store | ir.AtomicUpdate) and stmt.buffer is buffer:
+            yield from stmt.indices
+
+
+def _largest_power(size: int) -> int:
+    """The largest power of two that divides `size` bytes, at most a cache line."""
+    return min(size & -size, 64)
