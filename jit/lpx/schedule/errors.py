@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lpx.errors import ScheduleError
+from lpx.errors import LpxError, ScheduleError
 from lpx.ir.printer import render_with_mark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lpx.ir.nodes import Function, Stmt
     from lpx.source import Span
 
@@ -20,13 +22,17 @@ if TYPE_CHECKING:
 class RefusedError(ScheduleError):
     """Base: a primitive refused; `function` and `mark` say where in the program.
 
-    A `check_*` raises it with what it knows; `Primitive` adds the primitive's name, the program and the user's line.
+    A `check_*` raises it with what it knows; a hint that is costly to find is a function. `Primitive` adds the
+    primitive's name, the program and the user's line.
     """
 
-    def __init__(self, message: str, *, hint: str = "", mark: Stmt | None = None, span: Span | None = None) -> None:
-        super().__init__(message, hint=hint, span=span)
+    def __init__(
+        self, message: str, *, hint: str | Callable[[], str] = "", mark: Stmt | None = None, span: Span | None = None
+    ) -> None:
+        super().__init__(message, hint=hint if isinstance(hint, str) else "", span=span)
         self.mark = mark
         self.function: Function | None = None
+        self._suggest = hint if callable(hint) else None
 
     def locate(self, primitive: str, function: Function, span: Span | None) -> None:
         """Fill in which primitive refused, in which program, at which line of the user's; the first call counts."""
@@ -38,6 +44,8 @@ class RefusedError(ScheduleError):
         self.span = self.span or span
 
     def __str__(self) -> str:
+        if self._suggest is not None and not self.hint:
+            self.hint = self._suggest()
         text = super().__str__()
         if self.function is None or self.mark is None:
             return text
@@ -94,3 +102,7 @@ class CoverageError(RefusedError):
 
 class BlockFormError(RefusedError):
     """A block that is not of the form the primitive takes: a reduction, several stores, a predicate of its own."""
+
+
+class MismatchError(LpxError):
+    """A scheduled program that computes something else than the original: a fault of a primitive."""

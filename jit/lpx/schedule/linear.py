@@ -48,7 +48,7 @@ def linear(analyzer: Analyzer, expr: Expr, variables: Iterable[Var]) -> Linear |
         return None
     chosen = frozenset(variables)
     coefficients: dict[Expr, Expr] = {}
-    rest = build.const(form.constant)
+    rest: Expr = build.const(form.constant)
     for term in form.terms:
         varying = [a for a in term.atoms if traverse.free_vars(a) & chosen]
         if not varying:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
 
 from lpx.expr import build, traverse
@@ -104,7 +105,8 @@ def split_loop(
     size = inner[0]
     for extent in inner[1:]:
         size = size * extent
-    extents = [analyzer.simplify(e) for e in (outer or _divide(loop.extent, size, tail), *inner)]
+    first = _divide(loop.extent, size, tail) if outer is None else outer
+    extents = [analyzer.simplify(e) for e in (first, *inner)]
     variables = tuple(build.var(f"{loop.var.name}_{suffix}") for suffix in _suffixes(len(extents)))
     offset: Expr = variables[0]
     for var, extent in zip(variables[1:], extents[1:], strict=True):
@@ -317,7 +319,7 @@ def check_serial(loop: For) -> None:
 
 def check_directly_nested(chain: Sequence[For]) -> None:
     """Refuses loops of which one is not the whole body of the one before."""
-    for outer, inner in zip(chain, chain[1:], strict=False):
+    for outer, inner in pairwise(chain):
         if outer.body is not inner:
             found = f"it holds a {_described(outer.body)}"
             raise NestingError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from lpx.errors import TraceError
 from lpx.schedule.errors import RefusedError
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-REGISTRY: dict[str, Primitive[..., object]] = {}
+REGISTRY: dict[str, Primitive[..., Any]] = {}
 """Every primitive by name."""
 
 
@@ -109,7 +109,7 @@ def primitive(function: Callable[Concatenate[Edit, P], R]) -> Primitive[P, R]:
     return made
 
 
-def find(name: str) -> Primitive[..., object]:
+def find(name: str) -> Primitive[..., Any]:
     """The primitive `name`. Raises TraceError where there is none."""
     if name not in REGISTRY:
         raise TraceError(f"there is no primitive {name}", hint="import the module that defines it")

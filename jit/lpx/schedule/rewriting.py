@@ -22,6 +22,12 @@ def replace_statement(function: Function, old: Stmt, new: Stmt | None) -> Functi
     return replace(function, body=Seq(()) if body is None else body)
 
 
+def remove_statement(root: Stmt, old: Stmt) -> Stmt:
+    """`root` without the statement `old`, and without what is empty then."""
+    left = _replace(root, old, None)
+    return Seq(()) if left is None else left
+
+
 def _replace(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
     if stmt is old:
         return new

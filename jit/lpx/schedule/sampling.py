@@ -15,7 +15,7 @@ from typing import cast
 from lpx.schedule import queries
 from lpx.schedule.errors import ExtentError, OptionError
 from lpx.schedule.handles import LoopHandle
-from lpx.schedule.placement import INLINE, ROOT, legal_locations
+from lpx.schedule.placement import legal_locations
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
 from lpx.schedule.values import SampledInt, SampledStr
@@ -129,12 +129,8 @@ def sample_location(edit: Edit, block: BlockLike, *, decision: int | None = None
     given = decision if decision is not None else edit.session.next_decision()
     depth = edit.session.random.choice(list(places)) if given is None else given
     if not isinstance(depth, int) or depth not in places:
-        legal = ", ".join(f"{d} ({_place_name(p)})" for d, p in places.items())
+        legal = ", ".join(f"{d} ({p if isinstance(p, str) else p.var.name})" for d, p in places.items())
         raise OptionError(f"decision {depth!r} is not a legal place of {node.name}", hint=f"legal are {legal}")
     edit.decision = depth
     place = places[depth]
-    return SampledStr(place) if place in (ROOT, INLINE) and isinstance(place, str) else edit.handle(place.var)
-
-
-def _place_name(place: object) -> str:
-    return str(place)
+    return SampledStr(place) if isinstance(place, str) else edit.handle(place.var)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lpx.errors import TraceError
 from lpx.ir.nodes import Block, For, Function
 from lpx.ir.printer import print_function
-from lpx.schedule import inlining, kinds, layouts, placement, reduction, sampling, storage
+from lpx.schedule import inlining, kinds, layouts, placement, queries, reduction, sampling, storage
 from lpx.schedule import loops as nest
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import REGISTRY, find
@@ -78,7 +78,7 @@ class Schedule(Session):
 
     def blocks(self) -> tuple[BlockHandle, ...]:
         """The handles of all blocks, in program order."""
-        return tuple(BlockHandle(name) for name in self.block_names())
+        return tuple(BlockHandle(name) for name in queries.live_blocks(self.function))
 
     def statement(self, handle: LoopHandle | BlockHandle) -> For | Block:
         """The loop or block that a handle stands for now."""

@@ -64,16 +64,19 @@ class Session:
         """The next decision given from outside, None when there are no more."""
         return self._decisions.pop(0) if self._decisions else None
 
-    def block_of(self, block: BlockLike) -> Block:
+    def block_of(self, block: BlockLike, function: Function | None = None) -> Block:
         """The block meant by a handle, a name or a tensor; with several writers, the one named like the tensor.
+
+        Looked up in `function`, by default the present one.
 
         Raises: UnknownNameError, DeadHandleError.
         """
-        blocks = queries.live_blocks(self.function)
+        function = function or self.function
+        blocks = queries.live_blocks(function)
         name = block if isinstance(block, str) else block.name
         if isinstance(block, Tensor | Buffer):
             buffer = block.buffer if isinstance(block, Tensor) else block
-            found = queries.writers(self.function, buffer)
+            found = queries.writers(function, buffer)
             names = [b.name for b in found]
             if len(found) == 1:
                 return found[0]
@@ -82,11 +85,11 @@ class Session:
         self.handles.check_block_alive(name, set(blocks))
         return blocks[name]
 
-    def loop_of(self, loop: object) -> For:
-        """The loop of a handle. Raises UnknownNameError, DeadHandleError; OptionError for anything but a handle."""
+    def loop_of(self, loop: object, function: Function | None = None) -> For:
+        """The loop of a handle, in `function` or the present one. Raises UnknownNameError, DeadHandleError; OptionError for anything but a handle."""
         if not isinstance(loop, LoopHandle):
             raise OptionError(f"{loop!r} is not a loop", hint="take loops from s.loops(...)")
-        live = queries.live_loops(self.function)
+        live = queries.live_loops(function or self.function)
         self.handles.check_loop_alive(loop.var, set(live))
         return live[loop.var]
 
@@ -175,11 +178,11 @@ class Edit:
 
     def loop(self, handle: object) -> For:
         """The loop of a handle, which must be alive."""
-        return self.session.loop_of(handle)
+        return self.session.loop_of(handle, self.function)
 
     def block(self, block: BlockLike) -> Block:
         """The block meant by a handle, a name or a tensor."""
-        return self.session.block_of(block)
+        return self.session.block_of(block, self.function)
 
     def handle(self, var: Var) -> LoopHandle:
         """The handle of the loop over `var`."""

@@ -19,7 +19,7 @@ from lpx.expr import build, traverse
 from lpx.expr.nodes import Binary, Const, Expr, Var
 from lpx.schedule.errors import OptionError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
 
