@@ -97,7 +97,9 @@ class _Comparison:
             case Axis(), Axis():
                 return a.kind == b.kind and self._same(a.extent, b.extent) and self._declare(a.var, b.var)
             case tuple(), tuple():
-                return self._all_same(a, b)
+                left: tuple[Any, ...] = a
+                right: tuple[Any, ...] = b
+                return self._all_same(left, right)
             case _:
                 return type(a) is type(b) and bool(a == b)
 

@@ -251,11 +251,11 @@ class ExpressionParser:
             raise self.tokens.error(f"`{token.text}` takes {count} operand(s), not {len(operands)}", token)
         return operands
 
-    def _select(self, token: Token) -> Expr:
+    def select_form(self, token: Token) -> Expr:
         cond, a, b = self._operands(token, 3)
         return self.make(token, lambda: build.select(cond, a, b))
 
-    def _bitcast(self, token: Token) -> Expr:
+    def bitcast_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         value = self.expression()
         self.tokens.expect(",")
@@ -270,7 +270,7 @@ class ExpressionParser:
             raise self.tokens.error("a vector has at least one lane", token)
         return lanes
 
-    def _ramp(self, token: Token) -> Expr:
+    def ramp_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         base = self.expression()
         self.tokens.expect(",")
@@ -281,7 +281,7 @@ class ExpressionParser:
         self._require_scalar(token, base)
         return self.make(token, lambda: build.ramp(base, stride, lanes))
 
-    def _broadcast(self, token: Token) -> Expr:
+    def broadcast_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         value = self.expression()
         self.tokens.expect(",")
@@ -294,7 +294,7 @@ class ExpressionParser:
         if value.lanes != 1:
             raise self.tokens.error(f"`{token.text}` takes a scalar, not {value.lanes} lanes", token)
 
-    def _shuffle(self, token: Token) -> Expr:
+    def shuffle_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         self.tokens.expect("[")
         vectors = self.expressions("]")
@@ -307,7 +307,7 @@ class ExpressionParser:
             raise self.tokens.error(f"shuffle picks at least one lane, from 0 to {total - 1}", token)
         return build.shuffle(vectors, indices)
 
-    def _reduce(self, token: Token) -> Expr:
+    def reduce_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         op = self.operation()
         self.tokens.expect(",")
@@ -342,11 +342,11 @@ class ExpressionParser:
 
 
 _FORMS: dict[str, Callable[[ExpressionParser, Token], Expr]] = {
-    "select": ExpressionParser._select,
-    "bitcast": ExpressionParser._bitcast,
-    "ramp": ExpressionParser._ramp,
-    "broadcast": ExpressionParser._broadcast,
-    "shuffle": ExpressionParser._shuffle,
-    "reduce": ExpressionParser._reduce,
+    "select": ExpressionParser.select_form,
+    "bitcast": ExpressionParser.bitcast_form,
+    "ramp": ExpressionParser.ramp_form,
+    "broadcast": ExpressionParser.broadcast_form,
+    "shuffle": ExpressionParser.shuffle_form,
+    "reduce": ExpressionParser.reduce_form,
 }
 """Forms that are not simply a name and operands."""

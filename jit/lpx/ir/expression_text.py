@@ -84,7 +84,7 @@ class ExpressionWriter:
         """The text of an expression below a root given to `begin`."""
         return self._texts[expr].inside(precedence)
 
-    def list(self, exprs: Sequence[Expr]) -> str:
+    def listed(self, exprs: Sequence[Expr]) -> str:
         """Expressions with commas between them."""
         return ", ".join(self.text(e) for e in exprs)
 
@@ -95,11 +95,11 @@ class ExpressionWriter:
             parts.append(f"mask={self.text(mask)}")
         return f"{self._names.of(buffer)}[{', '.join(parts)}]"
 
-    def type(self, buffer: Buffer) -> str:
+    def buffer_type(self, buffer: Buffer) -> str:
         """`float32[m, n] scope(shared)`: what a buffer is, but for its name. Defaults are left out."""
-        parts = [f"{buffer.dtype}[{self.list(buffer.shape)}]"]
+        parts = [f"{buffer.dtype}[{self.listed(buffer.shape)}]"]
         if buffer.strides is not None:
-            parts.append(f"strides({self.list(buffer.strides)})")
+            parts.append(f"strides({self.listed(buffer.strides)})")
         if buffer.alignment != Buffer.__dataclass_fields__["alignment"].default:
             parts.append(f"align({buffer.alignment})")
         if buffer.scope != "global":
@@ -111,7 +111,9 @@ class ExpressionWriter:
     def layout(self, layout: Layout) -> str:
         variables = ", ".join(self.declare(v, dtypes.index) for v in layout.variables)
         space = "" if layout.space == "memory" else f" {layout.space}"
-        return f"layout(({variables}) -> ({self.list(layout.targets)}) in [{self.list(layout.physical_shape)}]{space})"
+        return (
+            f"layout(({variables}) -> ({self.listed(layout.targets)}) in [{self.listed(layout.physical_shape)}]{space})"
+        )
 
     def declare(self, variable: nodes.Var, dtype: DType, lanes: int = 1) -> str:
         """The name of a variable where it is declared, with its type unless it is `dtype` and `lanes`."""
@@ -121,83 +123,83 @@ class ExpressionWriter:
         return f"{name}: {variable.dtype}" + (f"x{variable.lanes}" if variable.lanes != 1 else "")
 
     def _node(self, expr: Expr) -> _Text:
-        write = _WRITERS.get(type(expr))
+        write = next((_WRITERS[kind] for kind in type(expr).__mro__ if kind in _WRITERS), None)
         if write is None:  # a node of a higher layer: shown, though no text parses back to it
-            return _Text(f"{type(expr).__name__}({self.list(traverse.children(expr))})")
+            return _Text(f"{type(expr).__name__}({self.listed(traverse.children(expr))})")
         return write(self, expr)
 
-    def _var(self, expr: nodes.Var) -> _Text:
+    def write_var(self, expr: nodes.Var) -> _Text:
         return _Text(self._names.of(expr))
 
-    def _const(self, expr: nodes.Const) -> _Text:
+    def write_const(self, expr: nodes.Const) -> _Text:
         text = const_text(expr.value, expr.dtype)
         return _Text(text, UNARY if text.startswith("-") else ATOM)
 
-    def _unary(self, expr: nodes.Unary) -> _Text:
+    def write_unary(self, expr: nodes.Unary) -> _Text:
         # -(5) is an operation, -5 a constant.
         operand = f"({self.text(expr.a)})" if isinstance(expr.a, nodes.Const) else self.text(expr.a, UNARY)
         return _Text(UNARY_SIGNS[expr.op] + operand, UNARY)
 
-    def _binary(self, expr: nodes.Binary) -> _Text:
+    def write_binary(self, expr: nodes.Binary) -> _Text:
         if expr.op not in BINARY_SIGNS:
-            return _Text(f"{expr.op}({self.list((expr.a, expr.b))})")
+            return _Text(f"{expr.op}({self.listed((expr.a, expr.b))})")
         sign, precedence = BINARY_SIGNS[expr.op]
         return _Text(f"{self.text(expr.a, precedence)} {sign} {self.text(expr.b, precedence + 1)}", precedence)
 
-    def _compare(self, expr: nodes.Compare) -> _Text:
+    def write_compare(self, expr: nodes.Compare) -> _Text:
         left, right = self.text(expr.a, COMPARE + 1), self.text(expr.b, COMPARE + 1)
         return _Text(f"{left} {COMPARE_SIGNS[expr.op]} {right}", COMPARE)
 
-    def _select(self, expr: nodes.Select) -> _Text:
-        return _Text(f"select({self.list((expr.cond, expr.a, expr.b))})")
+    def write_select(self, expr: nodes.Select) -> _Text:
+        return _Text(f"select({self.listed((expr.cond, expr.a, expr.b))})")
 
-    def _cast(self, expr: nodes.Cast) -> _Text:
+    def write_cast(self, expr: nodes.Cast) -> _Text:
         return _Text(f"{expr.dtype}({self.text(expr.value)})")
 
-    def _bitcast(self, expr: nodes.Bitcast) -> _Text:
+    def write_bitcast(self, expr: nodes.Bitcast) -> _Text:
         return _Text(f"bitcast({self.text(expr.value)}, {expr.dtype})")
 
-    def _load(self, expr: nodes.Load) -> _Text:
+    def write_load(self, expr: nodes.Load) -> _Text:
         return _Text(self.access(expr.buffer, expr.indices, expr.mask))
 
-    def _address(self, expr: nodes.AddressOf) -> _Text:
+    def write_address(self, expr: nodes.AddressOf) -> _Text:
         return _Text(f"&{self.access(expr.buffer, expr.indices)}", UNARY)
 
-    def _ramp(self, expr: nodes.Ramp) -> _Text:
-        return _Text(f"ramp({self.list((expr.base, expr.stride))}, {expr.lanes})")
+    def write_ramp(self, expr: nodes.Ramp) -> _Text:
+        return _Text(f"ramp({self.listed((expr.base, expr.stride))}, {expr.lanes})")
 
-    def _broadcast(self, expr: nodes.Broadcast) -> _Text:
+    def write_broadcast(self, expr: nodes.Broadcast) -> _Text:
         return _Text(f"broadcast({self.text(expr.value)}, {expr.lanes})")
 
-    def _shuffle(self, expr: nodes.Shuffle) -> _Text:
-        return _Text(f"shuffle([{self.list(expr.vectors)}], [{', '.join(map(str, expr.indices))}])")
+    def write_shuffle(self, expr: nodes.Shuffle) -> _Text:
+        return _Text(f"shuffle([{self.listed(expr.vectors)}], [{', '.join(map(str, expr.indices))}])")
 
-    def _reduce(self, expr: nodes.HorizontalReduce) -> _Text:
+    def write_reduce(self, expr: nodes.HorizontalReduce) -> _Text:
         return _Text(f"reduce({expr.op}, {self.text(expr.value)})")
 
-    def _call(self, expr: nodes.Call) -> _Text:
+    def write_call(self, expr: nodes.Call) -> _Text:
         op = expr.op
         if ops.ALL.get(op.name) == op:
-            return _Text(f"{op.name}({self.list(expr.args)})")
-        return _Text(f"{op.kind}[{quote(op.name)}, {op.domain}, {op.result}, {expr.lanes}]({self.list(expr.args)})")
+            return _Text(f"{op.name}({self.listed(expr.args)})")
+        return _Text(f"{op.kind}[{quote(op.name)}, {op.domain}, {op.result}, {expr.lanes}]({self.listed(expr.args)})")
 
 
 _WRITERS: dict[type[Expr], Callable[[ExpressionWriter, Any], _Text]] = {
-    nodes.Var: ExpressionWriter._var,
-    nodes.Const: ExpressionWriter._const,
-    nodes.Unary: ExpressionWriter._unary,
-    nodes.Binary: ExpressionWriter._binary,
-    nodes.Compare: ExpressionWriter._compare,
-    nodes.Select: ExpressionWriter._select,
-    nodes.Cast: ExpressionWriter._cast,
-    nodes.Bitcast: ExpressionWriter._bitcast,
-    nodes.Load: ExpressionWriter._load,
-    nodes.AddressOf: ExpressionWriter._address,
-    nodes.Ramp: ExpressionWriter._ramp,
-    nodes.Broadcast: ExpressionWriter._broadcast,
-    nodes.Shuffle: ExpressionWriter._shuffle,
-    nodes.HorizontalReduce: ExpressionWriter._reduce,
-    nodes.Call: ExpressionWriter._call,
+    nodes.Var: ExpressionWriter.write_var,
+    nodes.Const: ExpressionWriter.write_const,
+    nodes.Unary: ExpressionWriter.write_unary,
+    nodes.Binary: ExpressionWriter.write_binary,
+    nodes.Compare: ExpressionWriter.write_compare,
+    nodes.Select: ExpressionWriter.write_select,
+    nodes.Cast: ExpressionWriter.write_cast,
+    nodes.Bitcast: ExpressionWriter.write_bitcast,
+    nodes.Load: ExpressionWriter.write_load,
+    nodes.AddressOf: ExpressionWriter.write_address,
+    nodes.Ramp: ExpressionWriter.write_ramp,
+    nodes.Broadcast: ExpressionWriter.write_broadcast,
+    nodes.Shuffle: ExpressionWriter.write_shuffle,
+    nodes.HorizontalReduce: ExpressionWriter.write_reduce,
+    nodes.Call: ExpressionWriter.write_call,
 }
 
 

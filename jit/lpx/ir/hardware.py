@@ -64,6 +64,12 @@ def meaning_of(op: Op) -> Meaning:
     return found
 
 
+def is_per_warp(op: Op) -> bool:
+    """Whether the 32 lanes of a warp compute `op` together."""
+    found = _meanings.get(op.name)
+    return found is not None and found.per_warp
+
+
 def _hardware(name: str, arity: int, result: str = "same") -> Op:
     return Op(name, arity, "hardware", "any", result)
 

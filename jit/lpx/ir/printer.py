@@ -99,7 +99,7 @@ class _Printer:
         buffers = [p.buffer for p in function.params]
         self._begin([e for b in buffers for e in type_exprs(b)])
         params = ", ".join(
-            f"{self._names.of(p.buffer)}: {p.role} {self._writer.type(p.buffer)}" for p in function.params
+            f"{self._names.of(p.buffer)}: {p.role} {self._writer.buffer_type(p.buffer)}" for p in function.params
         )
         symbols = ", ".join(self._writer.declare(v, dtypes.index) for v in function.symbols)
         self._emit(
@@ -111,7 +111,9 @@ class _Printer:
         self._depth += 1
         for buffer, array in function.constants.items():
             self._begin(type_exprs(buffer))
-            self._emit(f"const {self._names.of(buffer)}: {self._writer.type(buffer)} = {quote(constant_digest(array))}")
+            self._emit(
+                f"const {self._names.of(buffer)}: {self._writer.buffer_type(buffer)} = {quote(constant_digest(array))}"
+            )
         self._contents(function.body)
         self._depth -= 1
         self._emit("}")
@@ -156,7 +158,7 @@ class _Printer:
         self._contents(stmt)
         self._depth -= 1
 
-    def _for(self, stmt: nodes.For) -> str:
+    def loop(self, stmt: nodes.For) -> str:
         variable = self._writer.declare(stmt.var, stmt.start.dtype)
         extent = self._writer.text(stmt.extent)
         if isinstance(stmt.start, Const) and stmt.start.value == 0 and stmt.start.dtype == stmt.extent.dtype:
@@ -167,11 +169,11 @@ class _Printer:
         stages = "" if stmt.stages is None else f" stages({', '.join(f'{s}:{o}' for s, o in stmt.stages)})"
         return f"for {variable} in {span}{kind}{stages}{_attrs_text('pragma', stmt.pragmas)}"
 
-    def _let(self, stmt: nodes.Let) -> str:
+    def let(self, stmt: nodes.Let) -> str:
         variable = self._writer.declare(stmt.var, stmt.value.dtype, stmt.value.lanes)
         return f"let {variable} = {self._writer.text(stmt.value)}"
 
-    def _block(self, stmt: nodes.Block) -> str:
+    def block(self, stmt: nodes.Block) -> str:
         axes = ", ".join(self._axis(a, b) for a, b in zip(stmt.axes, stmt.bindings, strict=True))
         where = "" if stmt.predicate is None else f" where {self._writer.text(stmt.predicate)}"
         return f"block {quoted_unless_name(stmt.name)}({axes}){where}{_attrs_text('attrs', stmt.attrs)}"
@@ -181,7 +183,7 @@ class _Printer:
         typed = "" if ":" in variable else ":"
         return f"{variable}{typed} {axis.kind} {self._writer.text(axis.extent)} = {self._writer.text(binding)}"
 
-    def _block_body(self, stmt: nodes.Block) -> None:
+    def block_body(self, stmt: nodes.Block) -> None:
         if stmt.init is not None:
             self._depth += 1
             self._emit("init {")
@@ -190,58 +192,84 @@ class _Printer:
             self._depth -= 1
         self._body(stmt.body)
 
-    def _if_body(self, stmt: nodes.If) -> None:
+    def if_body(self, stmt: nodes.If) -> None:
         self._body(stmt.then)
         if stmt.orelse is not None:
             self._emit("} else {")
             self._body(stmt.orelse)
 
-    def _loop_body(self, stmt: nodes.For | nodes.While | nodes.ParallelRegion) -> None:
+    def loop_body(self, stmt: nodes.For | nodes.While | nodes.ParallelRegion) -> None:
         self._body(stmt.body)
 
-    def _store(self, stmt: nodes.Store) -> str:
+    def store(self, stmt: nodes.Store) -> str:
         return f"{self._writer.access(stmt.buffer, stmt.indices, stmt.mask)} = {self._writer.text(stmt.value)}"
 
-    def _atomic(self, stmt: nodes.AtomicUpdate) -> str:
+    def atomic(self, stmt: nodes.AtomicUpdate) -> str:
         return f"atomic {stmt.op} {self._writer.access(stmt.buffer, stmt.indices)}, {self._writer.text(stmt.value)}"
 
-    def _alloc(self, stmt: nodes.Alloc) -> str:
-        return f"alloc {self._names.of(stmt.buffer)}: {self._writer.type(stmt.buffer)}"
+    def alloc(self, stmt: nodes.Alloc) -> str:
+        return f"alloc {self._names.of(stmt.buffer)}: {self._writer.buffer_type(stmt.buffer)}"
 
-    def _copy(self, stmt: nodes.AsyncCopy) -> str:
+    def copy(self, stmt: nodes.AsyncCopy) -> str:
         target = self._writer.access(stmt.target, stmt.target_indices)
         return f"async_copy {target}, {self._writer.access(stmt.source, stmt.source_indices)}, {stmt.count}"
 
-    def _call(self, stmt: nodes.CallFunction) -> str:
+    def call(self, stmt: nodes.CallFunction) -> str:
         buffers = ", ".join(self._names.of(b) for b in stmt.buffers)
-        return f"call {quoted_unless_name(stmt.function)}([{buffers}], [{self._writer.list(stmt.extents)}])"
+        return f"call {quoted_unless_name(stmt.function)}([{buffers}], [{self._writer.listed(stmt.extents)}])"
+
+    def region(self, stmt: nodes.ParallelRegion) -> str:
+        del stmt
+        return "region"
+
+    def branch(self, stmt: nodes.If) -> str:
+        return f"if {self._writer.text(stmt.cond)}"
+
+    def while_loop(self, stmt: nodes.While) -> str:
+        return f"while {self._writer.text(stmt.cond)}"
+
+    def barrier(self, stmt: nodes.Barrier) -> str:
+        return f"barrier {stmt.scope}"
+
+    def commit(self, stmt: nodes.AsyncCommit) -> str:
+        del stmt
+        return "async_commit"
+
+    def wait(self, stmt: nodes.AsyncWait) -> str:
+        return f"async_wait {stmt.pending}"
+
+    def evaluate(self, stmt: nodes.Evaluate) -> str:
+        return f"evaluate {self._writer.text(stmt.value)}"
+
+    def check(self, stmt: nodes.Check) -> str:
+        return f"check {self._writer.text(stmt.cond)}, {quote(stmt.message)}"
 
 
 # One row per statement: what its first line says, and for those with braces, what stands inside.
 _HEADS: dict[type[Stmt], Callable[[_Printer, Any], str]] = {
-    nodes.For: _Printer._for,
-    nodes.ParallelRegion: lambda p, s: "region",
-    nodes.If: lambda p, s: f"if {p._writer.text(s.cond)}",
-    nodes.While: lambda p, s: f"while {p._writer.text(s.cond)}",
-    nodes.Let: _Printer._let,
-    nodes.Block: _Printer._block,
-    nodes.Store: _Printer._store,
-    nodes.AtomicUpdate: _Printer._atomic,
-    nodes.Alloc: _Printer._alloc,
-    nodes.Barrier: lambda p, s: f"barrier {s.scope}",
-    nodes.AsyncCopy: _Printer._copy,
-    nodes.AsyncCommit: lambda p, s: "async_commit",
-    nodes.AsyncWait: lambda p, s: f"async_wait {s.pending}",
-    nodes.Evaluate: lambda p, s: f"evaluate {p._writer.text(s.value)}",
-    nodes.CallFunction: _Printer._call,
-    nodes.Check: lambda p, s: f"check {p._writer.text(s.cond)}, {quote(s.message)}",
+    nodes.For: _Printer.loop,
+    nodes.ParallelRegion: _Printer.region,
+    nodes.If: _Printer.branch,
+    nodes.While: _Printer.while_loop,
+    nodes.Let: _Printer.let,
+    nodes.Block: _Printer.block,
+    nodes.Store: _Printer.store,
+    nodes.AtomicUpdate: _Printer.atomic,
+    nodes.Alloc: _Printer.alloc,
+    nodes.Barrier: _Printer.barrier,
+    nodes.AsyncCopy: _Printer.copy,
+    nodes.AsyncCommit: _Printer.commit,
+    nodes.AsyncWait: _Printer.wait,
+    nodes.Evaluate: _Printer.evaluate,
+    nodes.CallFunction: _Printer.call,
+    nodes.Check: _Printer.check,
 }
 _NESTED: dict[type[Stmt], Callable[[_Printer, Any], None]] = {
-    nodes.For: _Printer._loop_body,
-    nodes.ParallelRegion: _Printer._loop_body,
-    nodes.While: _Printer._loop_body,
-    nodes.If: _Printer._if_body,
-    nodes.Block: _Printer._block_body,
+    nodes.For: _Printer.loop_body,
+    nodes.ParallelRegion: _Printer.loop_body,
+    nodes.While: _Printer.loop_body,
+    nodes.If: _Printer.if_body,
+    nodes.Block: _Printer.block_body,
 }
 
 
@@ -309,10 +337,10 @@ def _show_part(node: object) -> str:
     match node:
         case Buffer():
             lines = writer.begin(type_exprs(node))
-            return "\n".join([*lines, f"{names.of(node)}: {writer.type(node)}"])
+            return "\n".join([*lines, f"{names.of(node)}: {writer.buffer_type(node)}"])
         case nodes.Param(buffer=buffer, role=role):
             lines = writer.begin(type_exprs(buffer))
-            return "\n".join([*lines, f"{names.of(buffer)}: {role} {writer.type(buffer)}"])
+            return "\n".join([*lines, f"{names.of(buffer)}: {role} {writer.buffer_type(buffer)}"])
         case Axis(var=var, extent=extent, kind=kind):
             lines = writer.begin((extent,))
             return "\n".join([*lines, f"{names.of(var)}: {kind} {writer.text(extent)}"])

@@ -87,7 +87,9 @@ def cast(source: DType, target: DType) -> Function1:
         return lambda x: x != 0
     if target.is_float:
         convert = round_float(target)
-        return convert if source.is_float else lambda x: convert(_float_for_rounding(int(x)))
+        if source.is_float:
+            return convert
+        return float if target == dtypes.float64 else lambda x: convert(_float_for_rounding(int(x)))
     if source.is_float:
         return lambda x: _saturate(x, target)
     return _then1(int, wrap_result(target))
@@ -218,7 +220,11 @@ def _float_for_rounding(value: int) -> float:
     return math.copysign(math.ldexp(float(cut), excess), value)
 
 
-_BITS: dict[str, Function2] = {"bitand": operator.and_, "bitor": operator.or_, "bitxor": operator.xor}
+_BITS: dict[str, Function2] = {
+    "bitand": lambda x, y: x & y,
+    "bitor": lambda x, y: x | y,
+    "bitxor": lambda x, y: x ^ y,
+}
 _INTEGER_BINARY: dict[str, Function2] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -304,6 +310,10 @@ def fma_float32(x: float, y: float, z: float) -> float:
     return _round_float32(total)
 
 
+def _signbit(x: float) -> bool:
+    return math.copysign(1.0, x) < 0.0
+
+
 _FLOAT_PRIMITIVES: dict[str, Callable[..., Value]] = {
     "floor": _to_integer(math.floor),
     "ceil": _to_integer(math.ceil),
@@ -313,7 +323,7 @@ _FLOAT_PRIMITIVES: dict[str, Callable[..., Value]] = {
     "isnan": math.isnan,
     "isinf": math.isinf,
     "isfinite": math.isfinite,
-    "signbit": lambda x: math.copysign(1.0, x) < 0.0,
+    "signbit": _signbit,
 }
 
 

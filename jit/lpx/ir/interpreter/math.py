@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,20 +37,22 @@ def approximate(name: str, dtype: DType) -> Callable[..., scalars.Value]:
     return apply
 
 
+def _sigmoid(x: np.float64) -> float:
+    return float(1 / (1 + np.exp(-x)))
+
+
+def _rsqrt(x: np.float64) -> float:
+    return float(1 / np.sqrt(x))
+
+
 _NUMPY: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p tanh cbrt sin cos tan".split()},
     **{f"a{name}": getattr(np, f"arc{name}") for name in "sin cos tan sinh cosh tanh".split()},
     **{name: getattr(np, name) for name in "sinh cosh hypot fmod nextafter".split()},
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "erf": lambda x: _erf("erf", x),
-    "erfc": lambda x: _erf("erfc", x),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": _sigmoid,
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "rsqrt": _rsqrt,
     "pow": np.power,
     "atan2": np.arctan2,
 }
-
-
-def _erf(name: str, x: float) -> float:
-    import math
-
-    return float(getattr(math, name)(x))
