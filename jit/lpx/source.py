@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-_OWN_ROOTS = ("lpx", "lpx_kernels")
+_OWN_ROOTS = ("lpx", "lpx_kernels", "numpy")
+"""Packages whose frames are not the user's: ours, and NumPy, which calls us on the user's behalf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Span:
 
 
 def capture() -> Span | None:
-    """The span of the innermost caller outside lpx, or None when there is none."""
+    """The span of the innermost caller outside lpx and NumPy, or None when there is none."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and _is_own(frame):
         frame = frame.f_back

@@ -6,24 +6,23 @@ Only a cache miss lowers anything. A cached entry holds the object file and, as 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from lpx import dtypes
 from lpx.codegen.cpu import lower_to_llvm
 from lpx.driver import fingerprint
 from lpx.errors import InternalError, UnsupportedError
+from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Const, Expr, Var
 from lpx.ir.nodes import Function, Param
-from lpx.ir.printer import print_function
 from lpx.passes import pipeline
 from lpx.runtime import objects
 from lpx.runtime.cache import default_cache
-from lpx.runtime.signature import Dimension, Parameter, Signature
+from lpx.runtime.signature import Dimension, Parameter, Role, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.runtime.support import link_kernel
 from lpx.target import Target
@@ -37,15 +36,19 @@ class Compiled:
     """Object code of one kernel, how it is called, and the seconds each phase took (all but linking 0 when cached)."""
 
     data: bytes
+    entry: str
     signature: Signature
     long: bool
-    seconds: Mapping[str, float]
+    seconds: dict[str, float]
     cached: bool
 
-    def link(self, bound: Mapping[str, Array]) -> Specialisation:
-        """The code in memory, with an array for each of its constants."""
-        code = link_kernel(self.data, (self.signature.name,))
-        return Specialisation(self.signature, code, bound=bound, long=self.long)
+    def link(self, signature: Signature | None = None, bound: Mapping[str, Array] | None = None) -> Specialisation:
+        """The code in memory. `signature` may give parameters other names, or make some `bound` to arrays."""
+        begin = time.perf_counter()
+        code = link_kernel(self.data, (self.entry,))
+        made = Specialisation(signature or self.signature, code, entry=self.entry, bound=bound, long=self.long)
+        self.seconds["link"] = time.perf_counter() - begin
+        return made
 
 
 def compile_function(program: str, make: MakeSchedule, target: Target) -> Compiled:
@@ -68,29 +71,29 @@ def compile_function(program: str, make: MakeSchedule, target: Target) -> Compil
 def _compile(make: MakeSchedule, target: Target, name: str) -> Compiled:
     seconds: dict[str, float] = {}
     clock = _Clock(seconds)
-    function = with_constant_parameters(replace(make(), name=name))
+    function = replace(make(), name=name)
     clock.lap("schedule")
-    flat = pipeline.lower(function, target).function
+    flat = pipeline.lower(constants_as_parameters(function), target).function
     clock.lap("lower")
     module = lower_to_llvm(flat, target)
     clock.lap("emit")
-    if module.constants or module.externs:
-        raise InternalError(f"{name} has constants or externs that nothing binds")
+    if module.externs:
+        raise InternalError(f"{name} needs functions that nothing links")
     data = objects.compile_module(module.text, machine_of(target))
     clock.lap("llvm")
     signature = signature_of(function, tuple(check.message for check in module.checks))
-    return Compiled(data, signature, module.polls, seconds, cached=False)
+    return Compiled(data, name, signature, module.polls, seconds, cached=False)
 
 
 def machine_of(target: Target) -> Any:
     """LLVM's TargetMachine for a CPU target."""
     if target.is_host:
         return objects.target_machine()
-    return objects.target_machine(target.triple, target.name, target.llvm_features)
+    return objects.target_machine(target.triple, target.processor, target.llvm_features)
 
 
-def with_constant_parameters(function: Function) -> Function:
-    """`function` with its constants as parameters after the others, in order; callers bind an array to each."""
+def constants_as_parameters(function: Function) -> Function:
+    """`function` with its constants as parameters after the others, in order."""
     if not function.constants:
         return function
     params = (*function.params, *(Param(buffer, "in") for buffer in function.constants))
@@ -98,20 +101,22 @@ def with_constant_parameters(function: Function) -> Function:
 
 
 def signature_of(function: Function, checks: tuple[str, ...] = ()) -> Signature:
-    """How a function is called. Parameters beyond those of the function as written are its constants.
+    """How a function is called: its parameters, then its constants as `bound` ones.
 
     Raises: UnsupportedError when an extent of an argument is not a number or a symbol.
     """
-    names = _unique_names([p.buffer.name for p in function.params])
-    bound = {p.buffer for p in function.params if p.buffer in function.constants}
+    params: list[tuple[Buffer, Role]] = [(p.buffer, p.role) for p in function.params]
+    params += [(buffer, "bound") for buffer in function.constants]
+    names = unique_names([buffer.name for buffer, _ in params])
     parameters = tuple(
-        Parameter(name, p.buffer.dtype, _dimensions(p.buffer.shape, name), "bound" if p.buffer in bound else p.role)
-        for name, p in zip(names, function.params, strict=True)
+        Parameter(name, buffer.dtype, _dimensions(buffer.shape, name), role)
+        for name, (buffer, role) in zip(names, params, strict=True)
     )
     return Signature(function.name, parameters, tuple(v.name for v in function.symbols), (), checks)
 
 
-def _unique_names(names: list[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names in order, a repeated one with a number behind it."""
     seen: dict[str, int] = {}
     unique: list[str] = []
     for name in names:
@@ -138,6 +143,7 @@ def _dimensions(shape: tuple[Expr, ...], name: str) -> tuple[Dimension, ...]:
 def _encode(compiled: Compiled) -> dict[str, Any]:
     signature = compiled.signature
     return {
+        "entry": compiled.entry,
         "name": signature.name,
         "parameters": [[p.name, p.dtype.name, list(p.shape), p.role] for p in signature.parameters],
         "extents": list(signature.extents),
@@ -153,7 +159,7 @@ def _decode(data: bytes, metadata: Mapping[str, Any]) -> Compiled:
     signature = Signature(
         metadata["name"], parameters, tuple(metadata["extents"]), (), tuple(metadata["checks"])
     )
-    return Compiled(data, signature, bool(metadata["long"]), {}, cached=True)
+    return Compiled(data, metadata["entry"], signature, bool(metadata["long"]), {}, cached=True)
 
 
 class _Clock:
@@ -165,6 +171,3 @@ class _Clock:
         now = time.perf_counter()
         self._seconds[phase] = now - self._last
         self._last = now
-
-
-__all__ = ["Compiled", "compile_function", "machine_of", "np", "print_function", "signature_of"]

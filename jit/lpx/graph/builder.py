@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lpx import dtypes, te
 from lpx.errors import InternalError
-from lpx.graph import operator, shapes
+from lpx.graph import operators, shapes
 from lpx.graph.nodes import Dim, Graph, Node, Value
 from lpx.graph.operator import AttrValue, Operator
 from lpx.source import capture
@@ -67,7 +67,7 @@ class GraphBuilder:
 
         Raises: what the definition raises for operands it does not take (ShapeError, DTypeError, ...).
         """
-        row = operator.lookup(name)
+        row = operators.lookup(name)
         outputs = tuple(Value(dtype, shape) for dtype, shape in infer(row, inputs, attrs))
         self._nodes.append(Node(row, tuple(inputs), dict(attrs), outputs, capture()))
         return outputs

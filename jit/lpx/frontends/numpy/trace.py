@@ -57,7 +57,9 @@ class Trace:
             return x
         if isinstance(x, list | tuple) and _holds_traced(x):
             return dispatch_function(self, np.stack, ([self.array(e) for e in x],), {})
-        return TracedArray(self, self._value_of(x), type(x) if isinstance(x, Number) else None)
+        if isinstance(x, Number):
+            return TracedArray(self, self._value_of(x), type(x), x)
+        return TracedArray(self, self._value_of(x))
 
     def _value_of(self, x: Any) -> Value:
         array: NDArray[Any] = np.asarray(x)
@@ -78,21 +80,27 @@ class Trace:
         target = dtypes.parse(dtype)
         if x.value.dtype == target:
             return TracedArray(self, x.value)
+        if x.number is not None:
+            return TracedArray(self, self.builder.constant(np.asarray(x.number, target.to_numpy())))
         return self.add("cast", x.value, dtype=target.name)
 
 
 class TracedArray(NDArrayOperatorsMixin):
     """A tensor of the graph being traced. Assignment to it (`x[i] = v`, `x += v`) changes which value it holds.
 
-    `weak` is the Python type of an argument that was a Python number: it takes part in promotion as the number would.
+    `weak` is the Python type of what was a Python number: it takes part in promotion as the number would. `number` is
+    its value, where it is known.
     """
 
-    __slots__ = ("trace", "value", "weak")
+    __slots__ = ("number", "trace", "value", "weak")
 
-    def __init__(self, trace: Trace, value: Value, weak: type | None = None) -> None:
+    def __init__(
+        self, trace: Trace, value: Value, weak: type | None = None, number: Number | None = None
+    ) -> None:
         self.trace = trace
         self.value = value
         self.weak = weak
+        self.number = number
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -249,9 +257,9 @@ def loop_dtypes(ufunc: np.ufunc, arrays: Sequence[TracedArray], dtype: object = 
     Raises: DTypeError when the ufunc does not take the operands.
     """
     operands = [a.dtype if a.weak is None or a.weak is bool else a.weak for a in arrays]
-    signature = None if dtype is None else (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout  # type: ignore[call-overload]
+    wanted = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)}
     try:
-        resolved = ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout), signature=signature)  # type: ignore[arg-type]
+        resolved = ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout), **wanted)
     except TypeError as error:
         kinds = ", ".join(str(a.dtype) for a in arrays)
         raise DTypeError(f"np.{ufunc.__name__} does not take ({kinds})", span=capture()) from error

@@ -48,8 +48,8 @@ def _define_matmul(inputs: Inputs, _: Attrs) -> Outputs:
     def at(*indices: Expr) -> Expr:
         lead = indices[: len(batch)]
         tail = list(indices[len(batch) :])
-        left = (*_batch_index(a, lead, batch), *([tail.pop(0)] if row else []), k.var)
-        right = (*_batch_index(b, lead, batch), k.var, *tail) if column else (k.var,)
+        left = (*_batch_index(a, lead, batch), *([tail.pop(0)] if row else []), k)
+        right = (*_batch_index(b, lead, batch), k, *tail) if column else (k,)
         return te.sum(te.cast(a[left], wide) * te.cast(b[right], wide), axis=k)
 
     return (finish(te.compute(shape, at, name="matmul"), a.dtype),)
@@ -90,10 +90,10 @@ def _define_conv(inputs: Inputs, attrs: Attrs) -> Outputs:
     wide = accumulator(x.dtype)
 
     def at(n: Expr, m: Expr, *spatial: Expr) -> Expr:
-        channel = channels.var if groups == 1 else (m // per_group) * inner + channels.var
-        places = [p * s + t.var * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
+        channel = channels if groups == 1 else (m // per_group) * inner + channels
+        places = [p * s + t * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
         left = te.cast(padded[(n, channel, *places)], wide)
-        return te.sum(left * te.cast(w[(m, channels.var, *(t.var for t in taps))], wide), axis=[channels, *taps])
+        return te.sum(left * te.cast(w[(m, channels, *(t for t in taps))], wide), axis=[channels, *taps])
 
     return (finish(te.compute((x.shape[0], w.shape[0], *sizes), at, name="conv"), x.dtype),)
 

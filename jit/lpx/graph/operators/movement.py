@@ -233,6 +233,26 @@ def _define_take(inputs: Inputs, attrs: Attrs) -> Outputs:
     return (te.compute(shape, at, name="take"),)
 
 
+def _define_update_slice(inputs: Inputs, attrs: Attrs) -> Outputs:
+    """The first operand with elements at `start + i * step` (step not 0) replaced by those of the second."""
+    x, new = operands(inputs)
+    starts, steps = ints(attrs, "starts"), ints(attrs, "steps")
+
+    def at(*indices: Expr) -> Expr:
+        inside: Expr = build.const(True)
+        source: list[Expr] = []
+        for index, start, step, size in zip(indices, starts, steps, shapes.dims(new.shape), strict=True):
+            distance = index - start if step > 0 else build.const(start) - index
+            position = distance // abs(step)
+            tests = [distance >= 0, position < size, *([] if abs(step) == 1 else [distance % abs(step) == 0])]
+            for test in tests:
+                inside = inside & test
+            source.append(position)
+        return build.select(inside, new[tuple(source)], x[indices])
+
+    return (te.compute(x.shape, at, name="update_slice"),)
+
+
 def _define_arange(_: Inputs, attrs: Attrs) -> Outputs:
     """`start + i * step` for i below `size`, in the dtype given."""
     size, dtype = cast("Dim", attrs["size"]), cast("str", attrs["dtype"])
@@ -248,6 +268,7 @@ for _name, _function in {
     "concat": _define_concat,
     "pad": _define_pad,
     "take": _define_take,
+    "update_slice": _define_update_slice,
     "arange": _define_arange,
 }.items():
     register(Operator(_name, "injective", _function))

@@ -180,7 +180,7 @@ def _define_max_pool(inputs: Inputs, attrs: Attrs) -> Outputs:
     strides, dilations = ints(attrs, "strides"), ints(attrs, "dilations")
 
     def at(n: Expr, c: Expr, *spatial: Expr) -> Expr:
-        places = [p * s + t.var * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
+        places = [p * s + t * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
         return te.max(padded[(n, c, *places)], axis=taps)
 
     return (te.compute((*x.shape[:2], *sizes), at, name="max_pool"),)
@@ -203,7 +203,7 @@ def _define_avg_pool(inputs: Inputs, attrs: Attrs) -> Outputs:
     wide = accumulator(x.dtype)
 
     def window_sum(n: Expr, c: Expr, *spatial: Expr) -> Expr:
-        places = [p * s + t.var * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
+        places = [p * s + t * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
         return te.sum(te.cast(padded[(n, c, *places)], wide), axis=taps)
 
     sums = te.compute((*x.shape[:2], *sizes), window_sum, name="window_sum")

@@ -7,7 +7,7 @@ from typing import cast
 
 from lpx import te
 from lpx.expr import build
-from lpx.expr.nodes import Axis, Expr
+from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
 from lpx.graph.operators.movement import Attrs, Inputs, Outputs, operands
@@ -15,13 +15,13 @@ from lpx.graph.operators.movement import Attrs, Inputs, Outputs, operands
 Reduce = Callable[..., Expr]
 
 
-def reduce_axes(x: te.Tensor, axes: Sequence[int]) -> tuple[list[Axis], Callable[[Sequence[Expr]], tuple[Expr, ...]]]:
+def reduce_axes(x: te.Tensor, axes: Sequence[int]) -> tuple[list[Var], Callable[[Sequence[Expr]], tuple[Expr, ...]]]:
     """Reduce axes over `axes` of `x`, and the index of `x` at a position of the kept axes."""
     reduced = {a: te.reduce_axis(x.shape[a], name=f"r{a}") for a in axes}
 
     def index(kept: Sequence[Expr]) -> tuple[Expr, ...]:
         queue = iter(kept)
-        return tuple(reduced[a].var if a in reduced else next(queue) for a in range(len(x.shape)))
+        return tuple(reduced[a] if a in reduced else next(queue) for a in range(len(x.shape)))
 
     return list(reduced.values()), index
 

@@ -1,0 +1,91 @@
+"""`lpx.build`: a schedule, a function or tensor expressions to a callable kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lpx.driver.compile import Compiled, compile_function
+from lpx.driver.lowered import LoweredKernel
+from lpx.errors import TargetError
+from lpx.ir.nodes import Function
+from lpx.ir.printer import print_function
+from lpx.rules import default
+from lpx.runtime import arrays
+from lpx.runtime.native import NativeFunction
+from lpx.runtime.signature import Signature
+from lpx.schedule.schedule import Schedule, create_schedule
+from lpx.target import Target
+from lpx.te.lower import lower
+from lpx.te.tensor import Tensor
+
+Program = Schedule | Function | Tensor | Sequence[Tensor]
+
+
+class Kernel(NativeFunction):
+    """Machine code of one function: `c = kernel(a, b)`, `kernel(a, b, c)` or `kernel(a, b, out=c)`.
+
+    Takes any arrays of the right dtypes and shapes (NumPy, DLPack); C-contiguous NumPy arrays take the fast path.
+    """
+
+    def __init__(self, compiled: Compiled, forms: LoweredKernel, bound: Mapping[str, Any]) -> None:
+        super().__init__(self._call)
+        self.signature: Signature = compiled.signature
+        self.forms = forms
+        self._compiled = compiled
+        self.specialisation = compiled.link(bound=bound)
+        self.add(self.specialisation)
+
+    @property
+    def stats(self) -> Mapping[str, float]:
+        """Seconds spent per phase; only linking when the code came from the cache."""
+        return dict(self._compiled.seconds)
+
+    def explain(self) -> str:
+        """What the kernel is and what was decided for it, in words."""
+        return "\n".join([f"kernel {self.signature} for {self.forms.target}", *(f"  {n}" for n in self.forms.notes)])
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        return arrays.call(self.specialisation, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<lpx kernel {self.signature}>"
+
+
+def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> Kernel:
+    """Compile a schedule as it stands, or a function or tensors with the default schedule.
+
+    Raises: TargetError when `target` cannot run here (see `lower`); CompileError when it cannot express the program.
+    """
+    forms = lower_program(program, target, fastmath=fastmath)
+    if not forms.target.runs_here:
+        raise TargetError(f"code for {forms.target} does not run here", hint="lpx.lower shows it; target='cpu' is this machine")
+    function = forms.schedule.function
+    compiled = compile_function(_identity(function), lambda: function, forms.target)
+    named = replace(compiled.signature, name=function.name)
+    bound = dict(zip(_bound_names(named), function.constants.values(), strict=True))
+    return Kernel(replace(compiled, signature=named), forms, bound)
+
+
+def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> LoweredKernel:
+    """Every form of a program, for any target: IR, LLVM IR, assembly. Nothing is run."""
+    chosen = Target.parse(target)
+    if isinstance(program, Schedule):
+        return LoweredKernel(program.function.name, program.function, program, chosen)
+    function = program if isinstance(program, Function) else lower(program)
+    if fastmath:
+        function = replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)})
+    if function.stage != "scheduled":
+        return LoweredKernel(function.name, function, create_schedule(function), chosen)
+    made = default.default_schedule(function, chosen)
+    return LoweredKernel(function.name, function, made.schedule, chosen, made.notes)
+
+
+def _identity(function: Function) -> str:
+    """The text that identifies a scheduled function; constants are bound when linking, so their values do not count."""
+    return print_function(function)
+
+
+def _bound_names(signature: Signature) -> list[str]:
+    return [p.name for p in signature.parameters if p.role == "bound"]

@@ -1,0 +1,163 @@
+"""Compiling graphs: groups of nodes to kernels, kernels to one callable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lpx import te
+from lpx.codegen.program import Parameter as ProgramParameter
+from lpx.codegen.program import Step, Workspace
+from lpx.driver.compile import Compiled, compile_function, unique_names
+from lpx.driver.lowered import Lowered, LoweredKernel
+from lpx.driver.program import link_program
+from lpx.errors import UnsupportedError
+from lpx.expr.nodes import Var
+from lpx.graph import memory
+from lpx.graph.builder import define_graph
+from lpx.graph.nodes import Graph, Value, print_graph
+from lpx.graph.partition import Group, partition
+from lpx.ir.nodes import Function
+from lpx.rules import default
+from lpx.runtime.objects import LinkedObject
+from lpx.runtime.signature import Dimension, Parameter, Role, Signature
+from lpx.runtime.specialisation import Specialisation
+from lpx.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A compiled graph. Arguments are the graph's inputs, results its outputs."""
+
+    graph: Graph
+    target: Target
+    specialisation: Specialisation
+    seconds: Mapping[str, float]
+    kernels: int
+    fastmath: tuple[str, ...] = ()
+    parts: Sequence[LinkedObject] = field(default_factory=list[LinkedObject])
+    """Linked kernels of a program, kept alive as long as it may run."""
+
+    def lowered(self) -> Lowered:
+        """Every form of the graph, made anew for people to read."""
+        kernels: list[LoweredKernel] = []
+        for subgraph in _kernel_graphs(self.graph):
+            function = _function_of(subgraph, self.fastmath)
+            made = default.default_schedule(function, self.target)
+            kernels.append(LoweredKernel(subgraph.name, function, made.schedule, self.target, made.notes))
+        return Lowered(print_graph(self.graph), kernels, self.seconds)
+
+
+def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = ()) -> Executable:
+    """Machine code for a graph.
+
+    A graph with symbolic extents becomes one kernel; any other is cut into kernels that equal groups share.
+
+    Raises: TargetError when the target is not of this machine; what compiling a kernel raises.
+    """
+    begin = time.perf_counter()
+    subgraphs = _kernel_graphs(graph)
+    compiled = [_compile(g, target, tuple(fastmath)) for g in subgraphs]
+    seconds = _total([c.seconds for c in compiled])
+    if len(subgraphs) == 1:
+        signature = _signature(graph, compiled[0].signature)
+        specialisation, parts = compiled[0].link(signature, _bound(graph, signature)), list[LinkedObject]()
+    else:
+        specialisation, parts = _link(graph, subgraphs, compiled, target)
+    seconds["all"] = time.perf_counter() - begin
+    return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), parts)
+
+
+def _kernel_graphs(graph: Graph) -> list[Graph]:
+    """The graph of each kernel, in running order. A graph of one kernel keeps its inputs, used or not."""
+    everything = (*graph.inputs, *graph.constants)
+    symbolic = any(isinstance(d, Var) for v in graph.inputs for d in v.shape)
+    groups = () if symbolic else partition(graph)
+    if len(groups) <= 1:
+        return [replace(graph, name=_kernel_name(graph.nodes), inputs=everything, constants={})]
+    return [_subgraph(group) for group in groups]
+
+
+def _subgraph(group: Group) -> Graph:
+    return Graph(_kernel_name(group.nodes), group.inputs, group.nodes, group.outputs)
+
+
+def _kernel_name(nodes: Sequence[Any]) -> str:
+    return "_".join(dict.fromkeys(n.operator.name for n in nodes if n.inputs))[:48] or "constant"
+
+
+def _compile(graph: Graph, target: Target, fastmath: tuple[str, ...]) -> Compiled:
+    program = f"{print_graph(graph)}fastmath={fastmath} rules={default.VERSION}"
+    return compile_function(program, lambda: _scheduled(graph, target, fastmath), target)
+
+
+def _scheduled(graph: Graph, target: Target, fastmath: tuple[str, ...]) -> Function:
+    return default.default_schedule(_function_of(graph, fastmath), target).schedule.function
+
+
+def _function_of(graph: Graph, fastmath: tuple[str, ...]) -> Function:
+    tensors = define_graph(graph)
+    function = te.lower([tensors[v] for v in graph.outputs], [tensors[v] for v in graph.inputs], name=graph.name)
+    return replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)}) if fastmath else function
+
+
+def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
+    """The signature of a graph: inputs, then outputs; constants are `bound`, where the kernels have them."""
+    values: list[tuple[Value, Role]] = [(v, "in") for v in graph.inputs]
+    values += [(v, "bound") for v in graph.constants]
+    values += [(v, "out") for v in graph.outputs]
+    defaults = {"in": "x", "bound": "constant", "out": "out"}
+    names = unique_names([v.name or defaults[role] for v, role in values])
+    parameters = tuple(
+        Parameter(name, v.dtype, tuple(_dimension(d) for d in v.shape), role)
+        for name, (v, role) in zip(names, values, strict=True)
+    )
+    extents = () if compiled is None else compiled.extents
+    checks = () if compiled is None else compiled.checks
+    return Signature(graph.name, parameters, extents, (), checks)
+
+
+def _dimension(extent: object) -> Dimension:
+    if isinstance(extent, int):
+        return extent
+    if isinstance(extent, Var):
+        return extent.name
+    raise UnsupportedError(
+        "an output has an extent that is computed from symbolic ones", hint="make that dimension static, or keep it whole"
+    )
+
+
+def _bound(graph: Graph, signature: Signature) -> dict[str, NDArray[Any]]:
+    names = [p.name for p in signature.parameters if p.role == "bound"]
+    return dict(zip(names, graph.constants.values(), strict=True))
+
+
+def _link(
+    graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled], target: Target
+) -> tuple[Specialisation, list[LinkedObject]]:
+    order = (*graph.inputs, *graph.constants, *graph.outputs)
+    places: dict[Value, ProgramParameter | Workspace] = {v: ProgramParameter(k) for k, v in enumerate(order)}
+    groups = [Group(g.nodes, g.inputs, g.outputs) for g in subgraphs]
+    plan = memory.plan(groups, set(graph.outputs))
+    places.update({value: Workspace(offset) for value, offset in plan.offsets.items()})
+    steps: list[Step] = []
+    checks: list[str] = []
+    for subgraph, kernel in zip(subgraphs, compiled, strict=True):
+        slots = tuple(places[v] for v in (*subgraph.inputs, *subgraph.outputs))
+        steps.append(Step(kernel.entry, slots, len(checks)))
+        checks.extend(kernel.signature.checks)
+    signature = replace(_signature(graph), checks=tuple(checks))
+    kernels = {c.entry: c for c in compiled}
+    return link_program(signature, kernels, steps, plan.size, _bound(graph, signature), target)
+
+
+def _total(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for phase, seconds in part.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
