@@ -110,4 +110,4 @@ def vectors(lanes: int = 4) -> st.SearchStrategy[Expr]:
         max_leaves=3,
     )
     compare = st.builds(build.compare, st.sampled_from(("lt", "le", "eq", "ne")), vector, vector)
-    return st.one_of(vector, compare, st.builds(lambda c, a, b: build.select(c, a, b), compare, vector, vector))
+    return st.one_of(vector, compare, st.builds(build.select, compare, vector, vector))

@@ -15,6 +15,10 @@ from lpx.arith.polynomial import Monomial, Polynomial, atom, constant
 from lpx.dtypes import index
 from lpx.expr.nodes import Expr
 
+_MAX_STEPS = 128
+_MAX_NESTING = 4
+"""A proof may need the sign of a factor, which is a proof of its own, and so on this deep."""
+
 INDEX_MIN, INDEX_MAX = index.min_value, index.max_value
 
 
@@ -31,7 +35,7 @@ class Context:
     """Ranges of variables and facts, and caches of polynomials, intervals, quotients and proofs."""
 
     __slots__ = (
-        "_divisions", "_intervals", "_polynomials", "_proofs", "_simplified", "_under",
+        "_divisions", "_intervals", "_nesting", "_polynomials", "_proofs", "_simplified", "_steps", "_under",
         "facts", "limits", "negated", "ranges", "table", "truths",
     )  # fmt: skip
 
@@ -42,6 +46,8 @@ class Context:
         self.facts: tuple[Polynomial, ...] = ()
         self.truths: frozenset[int] = frozenset()
         self.negated: frozenset[int] = frozenset()
+        self._nesting = 0
+        self._steps = 0
         self.forget()
 
     def forget(self) -> None:
@@ -120,11 +126,32 @@ class Context:
         """Whether p >= 0 is proved."""
         if p.is_constant:
             return p.constant >= 0
+        bounds = self.interval(p)
+        if bounds.is_non_negative or bounds.is_negative:
+            return bounds.is_non_negative
         found = self._proofs.get(p.key)
-        if found is None:
-            self._proofs[p.key] = False  # a proof must not rest on itself
-            found = self._proofs[p.key] = proof.is_non_negative(self, p)
+        return self._search(p) if found is None else found
+
+    def _search(self, p: Polynomial) -> bool:
+        """Look for a proof of p >= 0; within another search, on what is left of its steps."""
+        if self._nesting >= _MAX_NESTING:
+            return False
+        if self._nesting == 0:
+            self._steps = _MAX_STEPS
+        self._proofs[p.key] = False  # a proof must not rest on itself
+        self._nesting += 1
+        found = proof.search(self, p)
+        self._nesting -= 1
+        if found or self._steps > 0:
+            self._proofs[p.key] = found
+        else:
+            del self._proofs[p.key]  # another time there may be more steps left
         return found
+
+    def spend_step(self) -> bool:
+        """Count one step of a proof; False when there are none left."""
+        self._steps -= 1
+        return self._steps >= 0
 
     def is_positive(self, p: Polynomial) -> bool:
         """Whether p >= 1 is proved."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lpx.arith.atoms import Division, Extremum
@@ -12,106 +12,94 @@ from lpx.arith.polynomial import Polynomial, constant
 if TYPE_CHECKING:
     from lpx.arith.context import Context
 
-_MAX_STEPS = 96
 _MAX_FACTS = 2
+_MAX_ELIMINATIONS = 32
 
 
-def is_non_negative(ctx: Context, p: Polynomial) -> bool:
+def search(ctx: Context, p: Polynomial) -> bool:
     """Whether p >= 0 follows from what the context knows; False when no proof was found."""
-    return _Search(ctx).holds(p, _MAX_FACTS)
+    return _holds(ctx, p, _MAX_FACTS)
 
 
-class _Search:
-    """One proof attempt, with a budget of steps."""
-
-    __slots__ = ("ctx", "steps")
-
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
-        self.steps = _MAX_STEPS
-
-    def holds(self, p: Polynomial, facts: int) -> bool:
-        """Whether p >= 0, using at most `facts` assumed inequalities."""
-        self.steps -= 1
-        bounds = self.ctx.interval(p)
-        if bounds.lo is not None and bounds.lo >= 0:
-            return True
-        if self.steps <= 0 or (bounds.hi is not None and bounds.hi < 0):
-            return False
-        return self._by_elimination(p, facts) or (facts > 0 and self._by_fact(p, facts))
-
-    def _by_fact(self, p: Polynomial, facts: int) -> bool:
-        """p >= 0 follows from fact >= 0 and k*p - c*fact >= 0 for positive k and c."""
-        for fact in self.ctx.facts:
-            for monomial, c in fact.varying():
-                k = p.terms.get(monomial, 0)
-                if k and (k > 0) == (c > 0) and self.holds(p.scaled(abs(c)).plus(fact, -abs(k)), facts - 1):
-                    return True
+def _holds(ctx: Context, p: Polynomial, facts: int) -> bool:
+    """Whether p >= 0, using at most `facts` assumed inequalities."""
+    bounds = ctx.interval(p)
+    if bounds.is_non_negative or bounds.is_negative:
+        return bounds.is_non_negative
+    if not ctx.spend_step():
         return False
+    return _by_elimination(ctx, p, facts) or (facts > 0 and _by_fact(ctx, p, facts))
 
-    def _by_elimination(self, p: Polynomial, facts: int) -> bool:
-        """Replace one atom by a bound that makes p smaller (or by each of its cases)."""
-        for number in _elimination_order(self.ctx, p):
-            split = p.split_by(number)
-            if split is None:
-                continue
-            factor, rest = split
-            sign = self.sign(factor)
-            if sign == 0:
-                continue
-            combine, options = self._options(number, factor, rest, sign)
-            candidates = list(options)
-            if candidates:
-                return combine(self.holds(option, facts) for option in candidates)
-        return False
 
-    def sign(self, factor: Polynomial) -> int:
-        """1 or -1 when `factor` is proved to be >= 0 or <= 0, else 0."""
-        if factor.is_constant:
-            return 1 if factor.constant > 0 else -1
-        if self.ctx.is_non_negative(factor):
-            return 1
-        return -1 if self.ctx.is_non_negative(factor.scaled(-1)) else 0
+def _by_fact(ctx: Context, p: Polynomial, facts: int) -> bool:
+    """p >= 0 follows from fact >= 0 and k*p - c*fact >= 0 for positive k and c."""
+    for fact in ctx.facts:
+        for monomial, c in fact.varying():
+            k = p.terms.get(monomial, 0)
+            if k and (k > 0) == (c > 0) and _holds(ctx, p.scaled(abs(c)).plus(fact, -abs(k)), facts - 1):
+                return True
+    return False
 
-    def _options(
-        self, number: int, factor: Polynomial, rest: Polynomial, sign: int
-    ) -> tuple[Callable[[Iterator[bool]], bool], Iterator[Polynomial]]:
-        match self.ctx.table.structures.get(number):
-            case Extremum(op, a, b):
-                either = (op == "max") == (sign > 0)
-                return (any if either else all), iter((factor * a + rest, factor * b + rest))
-            case Division() as found if self.ctx.is_positive(found.divisor):
-                bounds = _quotient_bounds if found.op == "floordiv" else _remainder_bounds
-                return any, bounds(self.ctx, found, factor, rest, sign)
-            case _:
-                return any, self._range_bound(number, factor, rest, sign)
 
-    def _range_bound(self, number: int, factor: Polynomial, rest: Polynomial, sign: int) -> Iterator[Polynomial]:
-        bound = variable_bound(self.ctx, number, upper=sign < 0)
-        if bound is not None:
-            yield factor * bound + rest
+def _by_elimination(ctx: Context, p: Polynomial, facts: int) -> bool:
+    """Replace one atom by a bound that makes p smaller (or by each of its cases)."""
+    for number in _elimination_order(ctx, p):
+        split = p.split_by(number)
+        sign = 0 if split is None else _sign(ctx, split[0])
+        if split is None or sign == 0:
+            continue
+        found = _replacements(ctx, number, *split, sign)
+        if found is not None:
+            combine, candidates = found
+            return combine(_holds(ctx, candidate, facts) for candidate in candidates)
+    return False
+
+
+def _sign(ctx: Context, factor: Polynomial) -> int:
+    """1 or -1 when `factor` is proved to be >= 0 or <= 0, else 0."""
+    if factor.is_constant:
+        return 1 if factor.constant > 0 else -1
+    if ctx.is_non_negative(factor):
+        return 1
+    return -1 if ctx.is_non_negative(factor.scaled(-1)) else 0
+
+
+def _replacements(
+    ctx: Context, number: int, factor: Polynomial, rest: Polynomial, sign: int
+) -> tuple[Callable[[Iterable[bool]], bool], Iterable[Polynomial]] | None:
+    """What factor * atom + rest is at least, and whether `any` or `all` of these must be >= 0; None: not known."""
+    match ctx.table.structures.get(number):
+        case Extremum(op, a, b):
+            either = (op == "max") == (sign > 0)
+            return (any if either else all), [factor * a + rest, factor * b + rest]
+        case Division(op, dividend, divisor) if ctx.is_positive(divisor):
+            bounds = _quotient_bounds if op == "floordiv" else _remainder_bounds
+            return any, bounds(ctx, dividend, divisor, factor, rest, sign)
+        case _:
+            bound = variable_bound(ctx, number, upper=sign < 0)
+            return None if bound is None else (any, [factor * bound + rest])
 
 
 def _quotient_bounds(
-    ctx: Context, found: Division, factor: Polynomial, rest: Polynomial, sign: int
+    ctx: Context, dividend: Polynomial, divisor: Polynomial, factor: Polynomial, rest: Polynomial, sign: int
 ) -> Iterator[Polynomial]:
     """d * (q // d) is at most q and at least q - d + 1; and q // d grows with q."""
-    low = found.dividend - found.divisor.shifted(-1)
-    yield factor * (low if sign > 0 else found.dividend) + rest * found.divisor
-    bound = extreme(ctx, found.dividend, None, upper=sign < 0)
-    if bound is not None and not bound.same(found.dividend):
-        yield factor * ctx.divide(bound, found.divisor)[0] + rest
+    yield factor * (dividend - divisor.shifted(-1) if sign > 0 else dividend) + rest * divisor
+    bound = extreme(ctx, dividend, None, upper=sign < 0)
+    if bound is not None and not bound.same(dividend):
+        yield factor * ctx.divide(bound, divisor)[0] + rest
 
 
 def _remainder_bounds(
-    ctx: Context, found: Division, factor: Polynomial, rest: Polynomial, sign: int
+    ctx: Context, dividend: Polynomial, divisor: Polynomial, factor: Polynomial, rest: Polynomial, sign: int
 ) -> Iterator[Polynomial]:
+    """q % d is at least 0, at most d - 1, and at most q where q is not negative."""
     if sign > 0:
         yield rest
         return
-    yield factor * found.divisor.shifted(-1) + rest
-    if ctx.is_non_negative(found.dividend):
-        yield factor * found.dividend + rest
+    yield factor * divisor.shifted(-1) + rest
+    if ctx.is_non_negative(dividend):
+        yield factor * dividend + rest
 
 
 def variable_bound(ctx: Context, number: int, upper: bool) -> Polynomial | None:
@@ -132,13 +120,12 @@ def extreme(ctx: Context, p: Polynomial, variables: frozenset[int] | None, upper
 
     None when a variable is unbounded in the direction needed, or occurs in a way that is not understood.
     """
-    search = _Search(ctx)
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_ELIMINATIONS):
         number = next((n for n in _elimination_order(ctx, p) if _depends(ctx, n, variables)), None)
         if number is None:
             return p
         split = p.split_by(number)
-        sign = 0 if split is None else search.sign(split[0])
+        sign = 0 if split is None else _sign(ctx, split[0])
         if split is None or sign == 0:
             return None
         bound = _atom_bound(ctx, number, variables, upper == (sign > 0))
