@@ -17,7 +17,7 @@ from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Stmt
 from lpx.passes.copying import instantiate
-from lpx.passes.folding import conjunction, conjuncts, constant
+from lpx.passes.folding import conjuncts, conjunction, constant, fold
 
 Path = tuple[Stmt, ...]
 """Statements around a position, outermost first. An `If` stands for its condition: its block is in `then`."""
@@ -107,8 +107,17 @@ def hoist_init(block: Block, init: Stmt, path: Path) -> InitNest | None:
     varying = _varying(path[position:], reduce)
     if not isinstance(loop, For) or spatial & varying or _meets_others(loop, block, init):
         return None
+    if not _starts_at_zero(block, path):
+        return None
     frames = _frames(path[position:], spatial, varying)
     return None if frames is None else InitNest(loop, _wrap(init, frames))
+
+
+def _starts_at_zero(block: Block, path: Path) -> bool:
+    """Whether every reduce axis is 0 in the first iteration: the loops of a peeled tail go on with an accumulation."""
+    starts = {s.var: s.start for s in path if isinstance(s, For)}
+    firsts = (expr_traverse.substitute(b, starts) for a, b in _axes(block) if a.kind == "reduce")
+    return all(constant(expr_traverse.transform(first, fold)) == 0 for first in firsts)
 
 
 def _axes(block: Block) -> list[tuple[Axis, Expr]]:
