@@ -87,6 +87,8 @@ from lpx.te.reduction import (
     sum,
 )
 from lpx.te.scan import (
+    Init,
+    Keep,
     scan,
 )
 from lpx.te.tensor import (
@@ -97,6 +99,8 @@ from lpx.te.update import (
 )
 
 __all__ = [
+    "Init",
+    "Keep",
     "Reducer",
     "Scalar",
     "Tensor",

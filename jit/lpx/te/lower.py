@@ -190,7 +190,7 @@ def _parse_outputs(outputs: object, span: Span | None) -> list[Tensor]:
 
 
 def _parse_inputs(program: Program, inputs: object, span: Span | None) -> list[Tensor]:
-    used = [op.outputs[0] for op in program.operations() if isinstance(op, Placeholder)]
+    used = program.placeholders()
     if inputs is None:
         return used
     given = [tensor_argument(entry, "an input", span) for entry in cast("Sequence[object]", inputs)]

@@ -37,6 +37,16 @@ class Program:
         """All operations, in an order that the program fixes."""
         return [op for level in self.levels.values() for op in level]
 
+    def placeholders(self, level: Level = None) -> list[Tensor]:
+        """The placeholders that are read from `level` on, in order of first use."""
+        found: dict[Tensor, None] = {}
+        for op in self.levels.get(level, ()):
+            read = [state.init for state in op.states] if isinstance(op, Scan) else operands(op)
+            found.update(dict.fromkeys(tensor for tensor in read if isinstance(tensor.op, Placeholder)))
+            if isinstance(op, Scan):
+                found.update(dict.fromkeys(self.placeholders(op.frame)))
+        return list(found)
+
     def place(self, tensor: Tensor) -> Buffer:
         """The buffer that holds the elements of `tensor`."""
         return self.storage.get(tensor.buffer, tensor.buffer)
@@ -54,7 +64,7 @@ def plan(results: Sequence[Tensor]) -> Program:
     memory = _SharedMemory()
     _share_updated(operations, results, memory)
     scans = {op.frame: op for op in operations if isinstance(op, Scan)}
-    uses = Counter(tensor for op in operations for tensor in _operands(op)) + Counter(results)
+    uses = Counter(tensor for op in operations for tensor in operands(op)) + Counter(results)
     for scan in scans.values():
         _share_states(scan, uses, memory)
     levels: dict[Level, Sequence[Operation]] = {}
@@ -66,7 +76,7 @@ def plan(results: Sequence[Tensor]) -> Program:
     return Program(levels, memory.storage(results))
 
 
-def _operands(op: Operation) -> list[Tensor]:
+def operands(op: Operation) -> list[Tensor]:
     """What an operation depends on directly, in order of first use; for a scan, what it starts from and ends with."""
     if isinstance(op, Scan):
         return [*(state.init for state in op.states), *(state.after for state in op.states)]
@@ -88,14 +98,14 @@ def _reachable(results: Iterable[Tensor]) -> list[Operation]:
             done[op] = None
         elif op not in done:
             stack.append((op, True))
-            stack.extend((tensor.op, False) for tensor in reversed(_operands(op)))
+            stack.extend((tensor.op, False) for tensor in reversed(operands(op)))
     return list(done)
 
 
 def _reads(op: Operation, members: _Members) -> list[Tensor]:
     """The tensors of its own or outer levels that an operation reads; for a scan, those its step reads."""
     if not isinstance(op, Scan):
-        return _operands(op)
+        return operands(op)
     inside = [tensor for member in members.get(op.frame, ()) for tensor in _reads(member, members)]
     outer = [tensor for tensor in inside if len(tensor.op.scope) <= len(op.scope)]
     return list(dict.fromkeys([*(state.init for state in op.states), *outer]))
