@@ -138,3 +138,34 @@ function(kernels.threads_of_rows())(flags)
 print("finished")
 """
     assert run(child, code) == "python stopped\nfinished"
+
+
+def test_a_c_library_that_chains_handlers(child: Child) -> None:
+    """A library puts its own handler in front of our hook and calls it from there: nothing goes round in circles."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None)
+HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)
+libc.signal.restype = ctypes.c_void_p
+libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+calls = []
+call = function(kernels.until_interrupted())
+call_later = lambda: (started.fill(0), later())
+call_later()
+try:
+    call(started)
+except KeyboardInterrupt:
+    calls.append("first")
+def front(number):
+    calls.append("library")
+    HANDLER(saved)(number)
+handler = HANDLER(front)
+saved = libc.signal(signal.SIGINT, ctypes.cast(handler, ctypes.c_void_p))
+call_later()
+try:
+    call(started)
+except KeyboardInterrupt:
+    calls.append("second")
+print(*calls)
+"""
+    assert run(child, code) == "first library second"

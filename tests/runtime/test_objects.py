@@ -161,7 +161,7 @@ def test_support_links_into_a_shared_library(tmp_path: Path) -> None:
     done = subprocess.run(["cc", "-shared", "-o", library, tmp_path / "support.o"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = ctypes.CDLL(str(library))
-    loaded.lpx_pool_configure(3)
+    loaded.lpx_pool_configure(3, 0)
     assert loaded.lpx_pool_size() == 3
 
 

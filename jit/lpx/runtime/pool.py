@@ -12,7 +12,7 @@ from typing import Any
 
 from lpx.errors import ArgumentError
 from lpx.runtime.emitted.pool import MAX_THREADS
-from lpx.runtime.support import support_library
+from lpx.runtime.support import spin_time, support_library
 
 
 def set_num_threads(count: int) -> None:
@@ -22,7 +22,7 @@ def set_num_threads(count: int) -> None:
     """
     if not 1 <= count <= MAX_THREADS:
         raise ArgumentError(f"cannot run on {count} threads", hint=f"choose from 1 to {MAX_THREADS}")
-    _native().configure(count)
+    _native().configure(count, spin_time(count))
 
 
 def get_num_threads() -> int:
@@ -40,7 +40,7 @@ class _NativePool:
 
     def __init__(self) -> None:
         address = support_library().address
-        self.configure: Any = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("lpx_pool_configure"))
+        self.configure: Any = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(address("lpx_pool_configure"))
         self.size: Any = ctypes.CFUNCTYPE(ctypes.c_int32)(address("lpx_pool_size"))
         self.started: Any = ctypes.CFUNCTYPE(ctypes.c_int32)(address("lpx_pool_started"))
 

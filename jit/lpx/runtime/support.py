@@ -27,7 +27,7 @@ from lpx.runtime.emitted.entry import CPYTHON_FUNCTIONS, EntryEmitter
 from lpx.runtime.emitted.interrupt import emit_interrupt
 from lpx.runtime.emitted.memory import emit_memory
 from lpx.runtime.emitted.object_type import emit_type
-from lpx.runtime.emitted.pool import MAX_THREADS, PoolEmitter
+from lpx.runtime.emitted.pool import MAX_THREADS, SPIN_NANOSECONDS, PoolEmitter
 
 THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
 KERNEL_SYMBOLS = (
@@ -40,7 +40,7 @@ KERNEL_SYMBOLS = (
 )
 """What kernels may use."""
 _ENTRY_SYMBOLS = ("lpx_long_enter", "lpx_long_leave")
-_BASELINE_CPU = {"x86_64": "x86-64", "aarch64": "generic"}
+_BASELINE_CPU = {"x86_64": "x86-64"}
 _NEW_FROM_DESCR = 94  # place in NumPy's table of C functions
 
 
@@ -77,9 +77,15 @@ def support_library() -> objects.LinkedObject:
     for name in ("lpx_pool_reset", "lpx_long_reset"):
         os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(library.address(name)))
     wanted = knobs.num_threads()
-    configure = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("lpx_pool_configure"))
-    configure(min(available_cores() if wanted is None else wanted, MAX_THREADS))
+    threads = min(available_cores() if wanted is None else wanted, MAX_THREADS)
+    configure = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(library.address("lpx_pool_configure"))
+    configure(threads, spin_time(threads))
     return library
+
+
+def spin_time(threads: int) -> int:
+    """Nanoseconds for which a waiting thread of the pool spins: none where threads take turns on the cores."""
+    return SPIN_NANOSECONDS if threads <= available_cores() else 0
 
 
 @functools.cache
@@ -109,7 +115,7 @@ def _compiled(name: str, triple: str, variant: str, emit: Any) -> bytes:
     entry = cache.load(key)
     if entry is not None:
         return entry.data
-    machine = objects.target_machine(triple, _BASELINE_CPU[triple.split("-", maxsplit=1)[0]])
+    machine = objects.target_machine(triple, _BASELINE_CPU.get(triple.split("-", maxsplit=1)[0], "generic"))
     data = objects.compile_module(emit(), machine)
     cache.store(key, data, {"library": name, "lpx": lpx.__version__})
     return data

@@ -339,6 +339,7 @@ class Unit:
 
     def __init__(self, name: str, triple: str) -> None:
         self.triple = triple
+        self.is_linux = "linux" in triple
         self.module: Any = ir.Module(name)
         self.module.triple = triple
 

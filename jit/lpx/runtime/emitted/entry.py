@@ -301,6 +301,8 @@ class EntryEmitter:
             slots,
             kwout,
         ):
+            owner = specialisation.get(SPECIALISATION["owner"])
+            code.call(self.api["Py_IncRef"], owner)  # the function may lose the specialisation meanwhile
             outputs = specialisation.get(SPECIALISATION["outputs"])
             argument = code.variable(specialisation + SPECIALISATION.size)
             _skip(code, argument, specialisation.get(SPECIALISATION["inputs"]))
@@ -311,6 +313,7 @@ class EntryEmitter:
                     extents = slots + specialisation.get(SPECIALISATION["buffers"]) * 8
                     array = code.call(self.allocate, argument.get(), extents)
                     with code.when(array.eq(0), likely=False):
+                        code.call(self.api["Py_DecRef"], owner)
                         self._drop(code, made, count.get())
                         code.ret(0)
                     (made + i * 8).store(array)
@@ -322,8 +325,6 @@ class EntryEmitter:
             with code.count(specialisation.get(SPECIALISATION["bound"])) as i:
                 bound = argument.get() + i * BOUND.size
                 (slots + bound.get(BOUND["slot"]) * 8).store(bound.get(BOUND["data"]))
-            owner = specialisation.get(SPECIALISATION["owner"])
-            code.call(self.api["Py_IncRef"], owner)  # another thread may drop the specialisation meanwhile
             status = code.call(self.run, specialisation, slots)
             with code.when(status.ne(0), likely=False):
                 name, text = code.symbol(fail), code.symbol(format_)

@@ -3,7 +3,7 @@
     i32 lpx_parallel(ptr body, ptr closure, i64 n)       `body` on nt = min(n, pool size) threads; first failure or 0
     i32 body(ptr closure, i64 t, i64 nt, ptr region)     does share t of nt; without barriers it may leave `region` out
     i32 lpx_barrier(ptr region)                          waits for the other threads; non-zero: return it at once
-    void lpx_pool_configure(i32 threads)                 size of the pool from now on
+    void lpx_pool_configure(i32 threads, i64 spin)       size of the pool, and nanoseconds that waiting threads spin
     i32 lpx_pool_size()                                  that size
     i32 lpx_pool_started()                               workers that exist now
     void lpx_pool_reset()                                forget the workers: they do not exist in a forked child
@@ -27,7 +27,7 @@ from lpx.runtime.emitted.emit import I8, I32, I64, PTR, VOID, Code, Record, Unit
 MAX_THREADS = 256
 """Threads a region runs on at most."""
 SPIN_NANOSECONDS = 200_000
-"""How long a worker, or a caller at the join, spins before it sleeps."""
+"""How long a thread that waits spins before it sleeps, where every thread has a core of its own."""
 CACHE_LINE = 128  # two lines of 64 bytes: the adjacent-line prefetcher makes them travel in pairs
 
 _IDLE, _ASLEEP, _WORK = 0, 1, 2
@@ -35,14 +35,12 @@ _CALLER_SLEEPS = 1 << 30  # flag in `pending`, above any number of threads
 
 MAILBOX = Record(align=CACHE_LINE, state=I32)
 REGION = Record(align=CACHE_LINE, body=PTR, closure=PTR, threads=I64, status=I32, arrived=I32, phase=I32, sleepers=I32)
-_POOL = Record(align=CACHE_LINE, taken=I32, size=I32, started=I32)
+_POOL = Record(align=CACHE_LINE, taken=I32, size=I32, started=I32, spin=I64)
 _JOIN = Record(align=CACHE_LINE, pending=I32)
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
-_SIG_SETMASK = 2
 _SIGSET_BYTES = 128
-_MONOTONIC_CLOCK = 1
 
 
 class PoolEmitter:
@@ -64,8 +62,18 @@ class PoolEmitter:
         self._emit_settings()
 
     def _emit_futex(self) -> Any:
-        """`void futex(ptr word, i64 operation, i32 value)`: waits while *word == value, or wakes `value` waiters."""
+        """`void futex(ptr word, i64 operation, i32 value)`: waits while *word == value, or wakes `value` waiters.
+
+        Waiting may end early: callers look again. Systems without futexes sleep a little.
+        """
         unit = self.unit
+        if not unit.is_linux:
+            sleep = unit.extern("usleep", I32, I32)
+            with unit.function("lpx_futex", VOID, PTR, I64, I32, local=True) as (code, _word, operation, _value):
+                with code.when(operation.eq(_FUTEX_WAIT_PRIVATE)):
+                    code.call(sleep, 50)
+                code.ret()
+            return unit.extern("lpx_futex", VOID)
         syscall = unit.extern("syscall", I64, I64, variadic=True)
         number = _FUTEX[unit.triple.split("-")[0]]
         with unit.function("lpx_futex", VOID, PTR, I64, I32, local=True) as (code, word, operation, value):
@@ -79,7 +87,7 @@ class PoolEmitter:
         clock = unit.extern("clock_gettime", I32, I32, PTR)
         with unit.function("lpx_now", I64, local=True) as (code,):
             time = code.stack(I64, 2)
-            code.call(clock, _MONOTONIC_CLOCK, time)
+            code.call(clock, 1 if unit.is_linux else 6, time)  # CLOCK_MONOTONIC
             code.ret(time.load(I64) * 1_000_000_000 + (time + 8).load(I64))
         return unit.extern("lpx_now", I64)
 
@@ -96,8 +104,8 @@ class PoolEmitter:
             code.leave_when(code.load_atomic(word, I32).ne(value))
             now = code.call(self.now)
             with code.when(deadline.get().eq(0)):
-                deadline.set(now + SPIN_NANOSECONDS)
-            code.leave_when(now > deadline.get())
+                deadline.set(now + code.symbol(self.pool).get(_POOL["spin"]))
+            code.leave_when(now >= deadline.get())
 
     def _emit_fail(self) -> Any:
         """`void fail(ptr region, i32 status)`: keeps the first failure and frees whoever waits at a barrier."""
@@ -159,7 +167,8 @@ class PoolEmitter:
             saved = code.stack(I8, _SIGSET_BYTES, align=8)
             thread = code.stack(PTR)
             code.call(fill, every)
-            code.call(mask, _SIG_SETMASK, every, saved)
+            set_mask = 2 if unit.is_linux else 3  # SIG_SETMASK
+            code.call(mask, set_mask, every, saved)
             with code.forever():
                 started = pool.get(_POOL["started"])
                 code.leave_when(started >= wanted)
@@ -168,7 +177,7 @@ class PoolEmitter:
                 code.leave_when(failed.ne(0))
                 code.call(detach, thread.load(PTR))
                 pool.put(_POOL["started"], started + 1)
-            code.call(mask, _SIG_SETMASK, saved, code.null())
+            code.call(mask, set_mask, saved, code.null())
             code.ret()
         return unit.extern("lpx_start", VOID)
 
@@ -254,8 +263,9 @@ class PoolEmitter:
 
     def _emit_settings(self) -> None:
         unit = self.unit
-        with unit.function("lpx_pool_configure", VOID, I32) as (code, threads):
+        with unit.function("lpx_pool_configure", VOID, I32, I64) as (code, threads, spin):
             code.symbol(self.pool).put(_POOL["size"], threads)
+            code.symbol(self.pool).put(_POOL["spin"], spin)
             code.ret()
         with unit.function("lpx_pool_size", I32) as (code,):
             code.ret(code.symbol(self.pool).get(_POOL["size"]))
