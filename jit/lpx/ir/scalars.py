@@ -290,7 +290,7 @@ def fma_float64(x: float, y: float, z: float) -> float:
     try:
         return numerator / (dx * dy * dz)
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf
 
 
 def fma_float32(x: float, y: float, z: float) -> float:
