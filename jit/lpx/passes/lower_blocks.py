@@ -17,7 +17,7 @@ from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Stmt
 from lpx.passes.copying import instantiate
-from lpx.passes.folding import conjuncts, conjunction, constant, fold
+from lpx.passes.folding import conjunction, conjuncts, constant, fold
 
 Path = tuple[Stmt, ...]
 """Statements around a position, outermost first. An `If` stands for its condition: its block is in `then`."""
