@@ -97,9 +97,7 @@ class _Comparison:
             case Axis(), Axis():
                 return a.kind == b.kind and self._same(a.extent, b.extent) and self._declare(a.var, b.var)
             case tuple(), tuple():
-                left: tuple[Any, ...] = a
-                right: tuple[Any, ...] = b
-                return self._all_same(left, right)
+                return len(a) == len(b) and all(map(self._same, a, b))  # pyright: ignore[reportUnknownArgumentType]
             case _:
                 return type(a) is type(b) and bool(a == b)
 

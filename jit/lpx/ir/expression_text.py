@@ -59,9 +59,9 @@ class _Text:
 class ExpressionWriter:
     """Writes the expressions of one construct after another. Call `begin` with all expressions of a construct first."""
 
-    def __init__(self, names: Names, mark: object = None) -> None:
+    def __init__(self, names: Names) -> None:
         self._names = names
-        self._mark = mark
+        self.mark: object = None  # the node to put between marks
         self._texts: dict[Expr, _Text] = {}
 
     def begin(self, roots: Sequence[Expr]) -> list[str]:
@@ -72,7 +72,7 @@ class ExpressionWriter:
         lines: list[str] = []
         for expr in order:
             text = self._node(expr)
-            if expr is self._mark:
+            if expr is self.mark:
                 text = _Text(f"{MARK_BEGIN}{text.text}{MARK_END}", text.precedence)
             if expr in named:
                 lines.append(f"${len(lines)} = {text.text}")

@@ -52,12 +52,14 @@ def print_module(module: Module) -> str:
     return "\n\n".join([head, *(print_function(f) for f in module.functions.values())])
 
 
-def render_with_mark(function: Function, node: Stmt | Expr, context: int | None = None) -> str:
+def render_with_mark(
+    function: Function, node: Stmt | Expr | None, context: int | None = None, within: Stmt | None = None
+) -> str:
     """The text of `function` with carets under `node`; all of it, or `context` lines around the first caret.
 
-    A node shared by several statements is marked in each.
+    An expression shared by several statements is marked in each, or only in statement `within`.
     """
-    printer = _Printer(node)
+    printer = _Printer(node, within)
     printer.function(function)
     return _underline(printer.finish().splitlines(), context)
 
@@ -78,10 +80,11 @@ def type_exprs(buffer: Buffer) -> tuple[Expr, ...]:
 
 
 class _Printer:
-    def __init__(self, mark: object = None) -> None:
+    def __init__(self, mark: Stmt | Expr | None = None, within: Stmt | None = None) -> None:
         self._names = Names()
-        self._writer = ExpressionWriter(self._names, mark)
+        self._writer = ExpressionWriter(self._names)
         self._mark = mark
+        self._within = within
         self._lines: list[str] = []
         self._depth = 0
 
@@ -141,6 +144,7 @@ class _Printer:
             self._emit("}")
 
     def _line(self, stmt: Stmt) -> None:
+        self._writer.mark = self._mark if self._within is None or self._within is stmt else None
         self._begin(_roots(stmt))
         text = _HEADS[type(stmt)](self, stmt)
         marked = f"{MARK_BEGIN}{text}{MARK_END}" if stmt is self._mark else text
@@ -305,16 +309,27 @@ def _underline(lines: Sequence[str], context: int | None) -> str:
     out: list[str] = []
     first: int | None = None
     for line in lines:
-        begin, end = line.find(MARK_BEGIN), line.rfind(MARK_END)
-        out.append(line.replace(MARK_BEGIN, "").replace(MARK_END, ""))
-        if begin < 0:
-            continue
-        first = len(out) if first is None else first
-        out.append(" " * begin + "^" * (end - begin - 1))
+        text, carets = _split_marks(line)
+        out.append(text)
+        if carets:
+            first = len(out) if first is None else first
+            out.append(carets)
     if context is None or first is None:
         return "\n".join(out)
     low, high = max(first - 1 - context, 0), first + 1 + context
     return "\n".join([*(["..."] if low else []), *out[low:high], *(["..."] if high < len(out) else [])])
+
+
+def _split_marks(line: str) -> tuple[str, str]:
+    """A line without its marks, and the line of carets to put under it."""
+    text, carets, depth = "", "", 0
+    for character in line:
+        if character in (MARK_BEGIN, MARK_END):
+            depth += 1 if character == MARK_BEGIN else -1
+            continue
+        text += character
+        carets += "^" if depth else " "
+    return text, carets.rstrip()
 
 
 def _show(node: object) -> str:

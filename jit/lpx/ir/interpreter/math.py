@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from lpx import dtypes
 from lpx.dtypes import DType
+from lpx.errors import InternalError
+from lpx.expr import build
 from lpx.expr.nodes import Call, Expr
 from lpx.ir import scalars
 
-_HAS_EXPANSIONS = importlib.util.find_spec("lpx.expr.vecmath") is not None
-
 
 def expand_math(expr: Expr) -> Expr | None:
-    """A mathematical call as arithmetic; None for any other node."""
-    if not isinstance(expr, Call) or expr.op.kind != "math" or not _HAS_EXPANSIONS:
+    """A mathematical call as arithmetic; None for any other node. Narrow floats are computed in float32."""
+    if not isinstance(expr, Call) or expr.op.kind != "math":
         return None
-    expanded: Expr = importlib.import_module("lpx.expr.vecmath").expand(expr)
+    if expr.dtype.bits < 32:
+        wide = build.call(expr.op, *[build.cast(a, dtypes.float32) for a in expr.args])
+        return build.cast(wide, expr.dtype) if (found := expand_math(wide)) is None else build.cast(found, expr.dtype)
+    try:
+        expanded: Expr = importlib.import_module("lpx.expr.vecmath").expand(expr)
+    except (ImportError, InternalError):
+        return None
     return expanded
 
 

@@ -73,7 +73,7 @@ def _check_stage(function: Function) -> None:
 
 
 def _error(function: Function, rule: Rule, violation: Violation) -> VerifyError:
-    shown = render_with_mark(function, violation.node, _CONTEXT)
+    stmt, expr = violation.stmt, violation.expr
+    shown = render_with_mark(function, stmt if expr is None else expr, _CONTEXT, within=None if expr is None else stmt)
     message = f"{function.name} breaks rule {rule.name} ({function.stage}): {violation.why}\n{shown}"
-    span = violation.node.span if isinstance(violation.node, nodes.Stmt) else None
-    return VerifyError(message, hint=rule.legal, span=span)
+    return VerifyError(message, hint=rule.legal, span=None if stmt is None else stmt.span)

@@ -13,13 +13,12 @@ from lpx.ir.verify.sites import FunctionSites, Rule, Site, Violation, declared_v
 
 
 def _declared_once(sites: FunctionSites) -> Iterator[Violation]:
-    body = sites.function.body
     seen: set[Var | Buffer] = set()
     function = sites.function
     own: list[Var | Buffer] = [*function.symbols, *(p.buffer for p in function.params), *function.constants]
     for item in own:
         if item in seen:
-            yield Violation(body, f"{item.name} is declared twice by the function")
+            yield Violation(None, f"{item.name} is declared twice by the function")
         seen.add(item)
     for site in sites.sites:
         declared: list[Var | Buffer] = [*declared_variables(site.stmt)]
@@ -37,18 +36,18 @@ def _variable_in_scope(sites: FunctionSites) -> Iterator[Violation]:
     for site in sites.sites:
         for var in _used(site):
             if var not in sites.variables:
-                yield Violation(var, f"{var.name} is declared nowhere")
+                yield Violation(site.stmt, f"{var.name} is declared nowhere", var)
                 continue
             place = sites.variables[var]
             if place is not None and not place.contains(site):
-                yield Violation(var, f"{var.name} is used outside the statement that declares it")
+                yield Violation(site.stmt, f"{var.name} is used outside the statement that declares it", var)
 
 
 def _unknown_in_type(sites: FunctionSites, buffer: Buffer) -> Iterator[Violation]:
     known = {*sites.function.symbols, *(buffer.layout.variables if buffer.layout is not None else ())}
     for expr in type_exprs(buffer):
         for var in traverse.free_vars(expr) - known:
-            yield Violation(sites.function.body, f"the type of parameter {buffer.name} mentions {var.name}, no symbol")
+            yield Violation(None, f"the type of parameter {buffer.name} mentions {var.name}, no symbol")
 
 
 def _used(site: Site) -> Iterator[Var]:
@@ -64,7 +63,7 @@ def _block_sees_axes_only(sites: FunctionSites) -> Iterator[Violation]:
         for var in _used(site):
             place = sites.variables.get(var)
             if place is not None and place is not block and not block.contains(place):
-                yield Violation(var, f"{_block_name(block)} uses {var.name} of a loop outside")
+                yield Violation(site.stmt, f"{_block_name(block)} uses {var.name} of a loop outside", var)
 
 
 def _block_name(site: Site) -> str:
@@ -72,31 +71,31 @@ def _block_name(site: Site) -> str:
 
 
 def _buffer_in_scope(sites: FunctionSites) -> Iterator[Violation]:
-    for site, node, buffer in _buffer_uses(sites):
+    for site, expr, buffer in _buffer_uses(sites):
         if buffer not in sites.buffers:
-            yield Violation(node, f"{buffer.name} is neither a parameter, a constant nor allocated")
+            yield Violation(site.stmt, f"{buffer.name} is neither a parameter, a constant nor allocated", expr)
             continue
         place = sites.buffers[buffer]
         if place is not None and not place.contains(site):
-            yield Violation(node, f"{buffer.name} is used outside its alloc")
+            yield Violation(site.stmt, f"{buffer.name} is used outside its alloc", expr)
 
 
-def _buffer_uses(sites: FunctionSites) -> Iterator[tuple[Site, nodes.Stmt | Expr, Buffer]]:
+def _buffer_uses(sites: FunctionSites) -> Iterator[tuple[Site, Expr | None, Buffer]]:
     for access in sites.accesses:
-        yield access.site, access.node, access.buffer
+        yield access.site, access.expr, access.buffer
     for site in sites.sites:
         if isinstance(site.stmt, nodes.CallFunction):
             for buffer in site.stmt.buffers:
-                yield site, site.stmt, buffer
+                yield site, None, buffer
 
 
 def _inputs_are_read_only(sites: FunctionSites) -> Iterator[Violation]:
     inputs = {p.buffer for p in sites.function.params if p.role == "in"}
     for access in sites.accesses:
         if access.writes and access.buffer in inputs:
-            yield Violation(access.node, f"{access.buffer.name} is an in parameter")
+            yield Violation(access.site.stmt, f"{access.buffer.name} is an in parameter")
         if access.writes and access.buffer in sites.function.constants:
-            yield Violation(access.node, f"{access.buffer.name} is a constant")
+            yield Violation(access.site.stmt, f"{access.buffer.name} is a constant")
 
 
 RULES = (

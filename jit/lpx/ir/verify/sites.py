@@ -13,15 +13,14 @@ from lpx.ir.nodes import Function, Stage, Stmt
 from lpx.ir.printer import type_exprs
 from lpx.ir.traverse import expressions, substatements
 
-Node = Stmt | Expr
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A node that breaks a rule, and how."""
+    """A statement that breaks a rule (None: the function's head does), how, and which of its expressions does."""
 
-    node: Node
+    stmt: Stmt | None
     why: str
+    expr: Expr | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -53,10 +52,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access to a buffer: `node` is a Load, an AddressOf, or the statement itself."""
+    """One access to a buffer, by a Load or AddressOf, or by the statement itself (`expr` is None)."""
 
     site: Site
-    node: Node
+    expr: Load | AddressOf | None
     buffer: Buffer
     indices: tuple[Expr, ...]
     mask: Expr | None
@@ -146,11 +145,11 @@ def _accesses(site: Site) -> Iterator[Access]:
     stmt = site.stmt
     match stmt:
         case nodes.Store(buffer=buffer, indices=indices, mask=mask):
-            yield Access(site, stmt, buffer, indices, mask, True)
+            yield Access(site, None, buffer, indices, mask, True)
         case nodes.AtomicUpdate(buffer=buffer, indices=indices):
-            yield Access(site, stmt, buffer, indices, None, True)
+            yield Access(site, None, buffer, indices, None, True)
         case nodes.AsyncCopy():
-            yield Access(site, stmt, stmt.target, stmt.target_indices, None, True)
-            yield Access(site, stmt, stmt.source, stmt.source_indices, None, False)
+            yield Access(site, None, stmt.target, stmt.target_indices, None, True)
+            yield Access(site, None, stmt.source, stmt.source_indices, None, False)
         case _:
             pass

@@ -20,7 +20,7 @@ def _loop_form(sites: FunctionSites) -> Iterator[Violation]:
             continue
         name = stmt.var.name
         if stmt.kind in ("vectorized", "unrolled") and not isinstance(stmt.extent, Const):
-            yield Violation(stmt.extent, f"the extent of {stmt.kind} loop {name} is not constant")
+            yield Violation(stmt, f"the extent of {stmt.kind} loop {name} is not constant", stmt.extent)
         if (stmt.kind == "bound") != (stmt.thread is not None):
             yield Violation(stmt, f"loop {name} is {stmt.kind} with thread axis {stmt.thread}")
         if stmt.stages is not None and len(stmt.stages) != _length(stmt.body):
@@ -55,7 +55,7 @@ def _block_init(sites: FunctionSites) -> Iterator[Violation]:
         init = sites.sites[site.number + 1]  # children stand in order, the init first
         for inner in sites.sites[init.number : init.last + 1]:
             for var in reduce.intersection(inner.nodes):
-                yield Violation(var, f"the init of block {stmt.name} uses its reduce axis {var.name}")
+                yield Violation(inner.stmt, f"the init of block {stmt.name} uses its reduce axis {var.name}", var)
 
 
 def _lowered_form(sites: FunctionSites) -> Iterator[Violation]:
@@ -73,11 +73,14 @@ def _register_indices(sites: FunctionSites) -> Iterator[Violation]:
     for access in sites.accesses:
         if access.buffer.scope != "register":
             continue
-        if isinstance(access.node, AddressOf):
-            yield Violation(access.node, f"the address of register buffer {access.buffer.name} is taken")
+        if isinstance(access.expr, AddressOf):
+            yield Violation(
+                access.site.stmt, f"the address of register buffer {access.buffer.name} is taken", access.expr
+            )
         for index in access.indices:
             if not _is_constant(index):
-                yield Violation(index, f"an index of register buffer {access.buffer.name} is not constant")
+                what = f"an index of register buffer {access.buffer.name} is not constant"
+                yield Violation(access.site.stmt, what, index)
 
 
 def _is_constant(index: Expr) -> bool:
@@ -90,7 +93,9 @@ def _flat_buffers(sites: FunctionSites) -> Iterator[Violation]:
     for access in sites.accesses:
         buffer = access.buffer
         if buffer.rank != 1 or buffer.strides is not None or buffer.layout is not None:
-            yield Violation(access.node, f"{buffer.name} still has a shape, strides or a layout of its own")
+            yield Violation(
+                access.site.stmt, f"{buffer.name} still has a shape, strides or a layout of its own", access.expr
+            )
 
 
 def _copies(sites: FunctionSites) -> Iterator[Violation]:
@@ -107,17 +112,16 @@ def _copies(sites: FunctionSites) -> Iterator[Violation]:
 
 
 def _buffer_form(sites: FunctionSites) -> Iterator[Violation]:
-    body = sites.function.body
     for buffer, site in sites.buffers.items():
-        node = body if site is None else site.stmt
+        stmt = None if site is None else site.stmt
         if buffer.alignment < 1 or buffer.alignment & (buffer.alignment - 1):
-            yield Violation(node, f"{buffer.name} is aligned to {buffer.alignment} bytes")
+            yield Violation(stmt, f"{buffer.name} is aligned to {buffer.alignment} bytes")
         if buffer.dtype.kind == "handle":
-            yield Violation(node, f"{buffer.name} holds addresses")
+            yield Violation(stmt, f"{buffer.name} holds addresses")
         if buffer.strides is not None and buffer.layout is None and len(buffer.strides) != buffer.rank:
-            yield Violation(node, f"{buffer.name} has {buffer.rank} dimension(s) and {len(buffer.strides)} strides")
+            yield Violation(stmt, f"{buffer.name} has {buffer.rank} dimension(s) and {len(buffer.strides)} strides")
         if site is None and buffer.scope != "global":
-            yield Violation(node, f"{buffer.name} comes from outside and is {buffer.scope}")
+            yield Violation(stmt, f"{buffer.name} comes from outside and is {buffer.scope}")
 
 
 def _constant_values(sites: FunctionSites) -> Iterator[Violation]:
@@ -125,7 +129,7 @@ def _constant_values(sites: FunctionSites) -> Iterator[Violation]:
         shape = [d.value if isinstance(d, Const) else None for d in buffer.shape]
         if array.dtype != buffer.dtype.to_numpy() or shape != list(array.shape):
             what = f"constant {buffer.name} is {buffer.dtype}{shape}, its elements {array.dtype}{list(array.shape)}"
-            yield Violation(sites.function.body, what)
+            yield Violation(None, what)
 
 
 RULES = (

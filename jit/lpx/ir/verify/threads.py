@@ -112,7 +112,9 @@ def _private_memory(sites: FunctionSites) -> Iterator[Violation]:
                 break
             if _splits_threads(around.stmt) or isinstance(around.stmt, nodes.ParallelRegion):
                 shared = f"the threads of `{_head(around.stmt)}` share it"
-                yield Violation(access.node, f"{access.buffer.name} is {access.buffer.scope}, but {shared}")
+                yield Violation(
+                    access.site.stmt, f"{access.buffer.name} is {access.buffer.scope}, but {shared}", access.expr
+                )
 
 
 RULES = (

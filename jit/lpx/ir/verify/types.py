@@ -25,7 +25,7 @@ def _operand_types(sites: FunctionSites) -> Iterator[Violation]:
             check = _NODES.get(type(node))
             why = "is no expression of the loop-nest IR" if check is None else check(node)
             if why:
-                yield Violation(node, f"a {type(node).__name__} {why}")
+                yield Violation(site.stmt, f"a {type(node).__name__} {why}", node)
 
 
 def _same(expr: Expr, *operands: Expr) -> str:
@@ -167,28 +167,29 @@ def _access_shape(sites: FunctionSites) -> Iterator[Violation]:
 
 
 def _access(access: Access) -> Iterator[Violation]:
+    stmt = access.site.stmt
     if len(access.indices) != access.buffer.rank:
         what = f"{access.buffer.name} has {access.buffer.rank} dimension(s), not {len(access.indices)}"
-        yield Violation(access.node, what)
+        yield Violation(stmt, what, access.expr)
     lanes = max((i.lanes for i in access.indices), default=1)
     for index in access.indices:
         if not index.dtype.is_integer:
-            yield Violation(index, f"an index of {access.buffer.name} is {index.dtype}")
+            yield Violation(stmt, f"an index of {access.buffer.name} is {index.dtype}", index)
         if index.lanes not in (1, lanes):
-            yield Violation(index, f"an index of {index.lanes} lanes beside one of {lanes}")
+            yield Violation(stmt, f"an index of {index.lanes} lanes beside one of {lanes}", index)
     if access.mask is not None and not (access.mask.dtype.is_bool and access.mask.lanes == lanes):
-        yield Violation(access.mask, f"the mask of {lanes} lane(s) is {access.mask.dtype} x {access.mask.lanes}")
-    if isinstance(access.node, e.Load) and access.node.lanes != lanes:
-        yield Violation(access.node, f"a Load of {access.node.lanes} lanes has indices of {lanes}")
+        yield Violation(stmt, f"the mask of {lanes} lane(s) is {access.mask.dtype} x {access.mask.lanes}", access.mask)
+    if isinstance(access.expr, e.Load) and access.expr.lanes != lanes:
+        yield Violation(stmt, f"a Load of {access.expr.lanes} lanes has indices of {lanes}", access.expr)
 
 
 def _statement_types(sites: FunctionSites) -> Iterator[Violation]:
     for site in sites.sites:
-        for node, why in _statement(site.stmt):
-            yield Violation(node, why)
+        for expr, why in _statement(site.stmt):
+            yield Violation(site.stmt, why, expr)
 
 
-def _statement(stmt: nodes.Stmt) -> Iterator[tuple[Expr | nodes.Stmt, str]]:
+def _statement(stmt: nodes.Stmt) -> Iterator[tuple[Expr | None, str]]:
     match stmt:
         case nodes.For(var=var, start=start, extent=extent):
             for bound in (start, extent):
@@ -205,14 +206,14 @@ def _statement(stmt: nodes.Stmt) -> Iterator[tuple[Expr | nodes.Stmt, str]]:
         case nodes.AtomicUpdate(buffer=buffer, indices=indices, value=value):
             yield from _stored(buffer.name, buffer.dtype, indices, value)
         case nodes.AsyncCopy(target=target, source=source) if target.dtype != source.dtype:
-            yield stmt, f"{source.name} is {source.dtype}, {target.name} is {target.dtype}"
+            yield None, f"{source.name} is {source.dtype}, {target.name} is {target.dtype}"
         case nodes.Block():
             yield from _block_types(stmt)
         case _:
             pass
 
 
-def _stored(name: str, dtype: DType, indices: tuple[Expr, ...], value: Expr) -> Iterator[tuple[Expr | nodes.Stmt, str]]:
+def _stored(name: str, dtype: DType, indices: tuple[Expr, ...], value: Expr) -> Iterator[tuple[Expr | None, str]]:
     lanes = max((i.lanes for i in indices), default=1)
     if value.dtype != dtype:
         yield value, f"{name} holds {dtype}, not {value.dtype}"
@@ -220,7 +221,7 @@ def _stored(name: str, dtype: DType, indices: tuple[Expr, ...], value: Expr) -> 
         yield value, f"{value.lanes} lane(s) are stored to {lanes} element(s)"
 
 
-def _block_types(stmt: nodes.Block) -> Iterator[tuple[Expr | nodes.Stmt, str]]:
+def _block_types(stmt: nodes.Block) -> Iterator[tuple[Expr | None, str]]:
     for axis, binding in zip(stmt.axes, stmt.bindings, strict=False):
         for expr in (axis.extent, binding):
             if expr.dtype != axis.var.dtype or expr.lanes != 1:
@@ -235,7 +236,7 @@ def _warp_operations(sites: FunctionSites) -> Iterator[Violation]:
         whole = _whole_value(site)
         for node in site.nodes:
             if isinstance(node, e.Call) and is_per_warp(node.op) and node is not whole:
-                yield Violation(node, f"{node.op.name} is an operand of something else")
+                yield Violation(site.stmt, f"{node.op.name} is an operand of something else", node)
 
 
 def _whole_value(site: Site) -> Expr | None:
@@ -252,7 +253,7 @@ def _addresses(sites: FunctionSites) -> Iterator[Violation]:
             takes_address = isinstance(node, e.Call) and node.op.kind in ("hardware", "extern")
             for child in traverse.children(node):
                 if isinstance(child, e.AddressOf) and not takes_address:
-                    yield Violation(child, "an address is an operand of something else")
+                    yield Violation(site.stmt, "an address is an operand of something else", child)
 
 
 RULES = (
