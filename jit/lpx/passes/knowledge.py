@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import AddressOf, Expr, Load
-from lpx.ir import nodes
+from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes.folding import conjuncts, fold
 
@@ -37,6 +39,23 @@ def inside(analyzer: Analyzer, stmt: Stmt) -> Analyzer:
             return analyzer if predicate is None else assuming(analyzer, predicate)
         case _:
             return analyzer
+
+
+def visit_children(
+    stmt: Stmt,
+    analyzer: Analyzer,
+    visit: Callable[[Stmt, Analyzer], Stmt],
+    on_expr: Callable[[Expr], Expr] | None = None,
+) -> Stmt:
+    """`stmt` with each sub-statement replaced by what `visit` makes of it and of what is known there."""
+    within = inside(analyzer, stmt)
+    otherwise_known = otherwise(analyzer, stmt.cond) if isinstance(stmt, nodes.If) and stmt.orelse else within
+
+    def on_stmt(child: Stmt) -> Stmt:
+        is_else = isinstance(stmt, nodes.If) and child is stmt.orelse
+        return visit(child, otherwise_known if is_else else within)
+
+    return traverse.map_children(stmt, on_stmt, on_expr or (lambda e: e))
 
 
 def assuming(analyzer: Analyzer, cond: Expr) -> Analyzer:

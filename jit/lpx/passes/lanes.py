@@ -19,7 +19,7 @@ from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
 from lpx.passes import knowledge
 from lpx.passes.copying import instantiate
-from lpx.passes.folding import fold
+from lpx.passes.folding import conjunction, conjuncts, fold
 from lpx.passes.masking import aligned, both, guard, negated
 
 _SCALAR_ONLY = (
@@ -131,17 +131,32 @@ class _Widening:
         )
 
     def _branch(self, stmt: nodes.If, scope: Scope) -> Stmt:
+        uniform, varying = self._split_condition(stmt)
+        if uniform is not None and varying is not None:
+            return self._branch(nodes.If(uniform, nodes.If(varying, stmt.then), span=stmt.span), scope)
         cond = self.expression(stmt.cond, scope)
         if cond.lanes == 1:
-            uniform = replace(stmt, cond=cond)
-            then = self.statement(stmt.then, scope.inside(uniform))
+            branch = replace(stmt, cond=cond)
+            then = self.statement(stmt.then, scope.inside(branch))
             orelse = None if stmt.orelse is None else self.statement(stmt.orelse, scope)
-            return replace(uniform, then=then, orelse=orelse)
+            return replace(branch, then=then, orelse=orelse)
         if not knowledge.reads_memory(cond):
             return self._both_branches(stmt, cond, scope)
         # The branches may write what the condition read, so it is evaluated once, before them.
         bound = Var(cond.dtype, cond.lanes, "mask")
         return nodes.Let(bound, cond, self._both_branches(stmt, bound, scope))
+
+    def _split_condition(self, stmt: nodes.If) -> tuple[Expr | None, Expr | None]:
+        """The parts of a condition that all lanes share, to be tested once, and the others."""
+        parts = conjuncts(stmt.cond) if stmt.orelse is None else [stmt.cond]
+        uniform = [part for part in parts if not self._varies(part)]
+        return conjunction(uniform), conjunction([part for part in parts if self._varies(part)])
+
+    def _varies(self, expr: Expr) -> bool:
+        return any(
+            (isinstance(e, Var) and e in self.values) or (isinstance(e, Load) and e.buffer in self.private)
+            for e in expr_traverse.walk(expr)
+        )
 
     def _both_branches(self, stmt: nodes.If, cond: Expr, scope: Scope) -> Stmt:
         then = self.statement(stmt.then, scope.under(cond))
@@ -185,11 +200,8 @@ class _Widening:
 
     def _differs(self, stmt: Stmt) -> bool:
         """Whether `stmt` does different things in different lanes."""
-        names = set(self.values)
-        touched = traverse.read_buffers(stmt) | traverse.written_buffers(stmt)
-        return bool(touched & set(self.private)) or any(
-            expr_traverse.free_vars(e) & names for e in traverse.expressions(stmt)
-        )
+        written = isinstance(stmt, nodes.Store) and stmt.buffer in self.private
+        return written or any(self._varies(e) for e in traverse.expressions(stmt))
 
 
 def _has_vector_form(stmt: Stmt) -> bool:

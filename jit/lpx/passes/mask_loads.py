@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Binary, Expr, Load, Select
-from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.masking import both, masked, may_fail, negated, safe_division
@@ -30,12 +29,7 @@ class MaskLoads:
 
 
 def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
-    if isinstance(stmt, nodes.If) and stmt.orelse is not None:
-        then = _visit(stmt.then, knowledge.inside(analyzer, stmt))
-        orelse = _visit(stmt.orelse, knowledge.otherwise(analyzer, stmt.cond))
-        return traverse.rebuild(stmt, [then, orelse], [_masked(stmt.cond, analyzer)])
-    within = knowledge.inside(analyzer, stmt)
-    return traverse.map_children(stmt, lambda s: _visit(s, within), lambda e: _masked(e, analyzer))
+    return knowledge.visit_children(stmt, analyzer, _visit, lambda e: _masked(e, analyzer))
 
 
 def _masked(expr: Expr, analyzer: Analyzer) -> Expr:

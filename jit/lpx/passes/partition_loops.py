@@ -31,7 +31,7 @@ class PartitionLoops:
     limit: int = 1000
 
     def __call__(self, function: Function) -> Function:
-        body = _Partition(self.limit).visit(function.body, knowledge.at_entry(function), frozenset())
+        body = _Partition(self.limit).visit(function.body, knowledge.at_entry(function))
         return function if body is function.body else replace(function, body=rebind(body))
 
 
@@ -44,30 +44,24 @@ class _Partition:
     def __init__(self, limit: int) -> None:
         self._left = limit
 
-    def visit(self, stmt: Stmt, analyzer: Analyzer, ignored: frozenset[Expr]) -> Stmt:
+    def visit(self, stmt: Stmt, analyzer: Analyzer) -> Stmt:
         match stmt:
             case For(kind="serial" | "parallel", stages=None):
-                return self._loop(stmt, analyzer, ignored)
-            case If(cond=cond, then=then, orelse=orelse):
-                visited = [self.visit(then, knowledge.assuming(analyzer, cond), frozenset())]
-                if orelse is not None:
-                    visited.append(self.visit(orelse, knowledge.otherwise(analyzer, cond), frozenset()))
-                return traverse.rebuild(stmt, visited, [cond])
+                return self._loop(stmt, analyzer, frozenset())
             case _:
-                within = knowledge.inside(analyzer, stmt)
-                return traverse.map_children(stmt, lambda s: self.visit(s, within, frozenset()), lambda e: e)
+                return knowledge.visit_children(stmt, analyzer, self.visit)
 
     def _loop(self, loop: For, analyzer: Analyzer, ignored: frozenset[Expr]) -> Stmt:
         within = knowledge.inside(analyzer, loop)
         cut = find_cut(loop, within, ignored)
         if cut is None:
-            body = self.visit(loop.body, within, frozenset())
+            body = self.visit(loop.body, within)
             return traverse.rebuild(loop, [body], [loop.start, loop.extent])
         before = analyzer.simplify(build.maximum(build.minimum(cut.point - loop.start, loop.extent), 0))
         after = analyzer.simplify(loop.extent - before)
         guarded, free = (after, before) if cut.side == "below" else (before, after)
         if constant(guarded) == 0:
-            return self.visit(replace(loop, body=settle(loop.body, cut.guards, True)), analyzer, ignored)
+            return self._loop(replace(loop, body=settle(loop.body, cut.guards, True)), analyzer, ignored)
         if constant(free) == 0 or not self._afford(loop.body):
             return self._loop(loop, analyzer, ignored | cut.guards)
         return self._cut(loop, cut, before, after, analyzer, ignored)

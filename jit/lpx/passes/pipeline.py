@@ -18,6 +18,7 @@ from lpx.passes.legalize_storage_types import LegalizeStorageTypes
 from lpx.passes.lower_blocks import LowerBlocks
 from lpx.passes.mask_loads import MaskLoads
 from lpx.passes.partition_loops import PartitionLoops
+from lpx.passes.plan_allocations import PlanAllocations
 from lpx.passes.promote_accumulators import PromoteAccumulators
 from lpx.passes.simplify import Simplify
 from lpx.passes.unroll_loops import UnrollLoops
@@ -31,6 +32,7 @@ CPU: tuple[Pass, ...] = (
     ContractAccumulations(),  # while blocks still say what a reduction is
     LowerBlocks(),
     Simplify(),
+    PlanAllocations(),  # before loops are copied
     PartitionLoops(),  # before vectorization, which would turn guards into masks
     Simplify(),
     VectorizeLoops(),

@@ -57,14 +57,8 @@ class _Promotion:
                 return self._sequence(stmt, (stmt,), analyzer)
             case Alloc():
                 return self._allocation(stmt, analyzer)
-            case If(cond=cond, then=then, orelse=orelse):
-                visited = [self.visit(then, knowledge.assuming(analyzer, cond))]
-                if orelse is not None:
-                    visited.append(self.visit(orelse, knowledge.otherwise(analyzer, cond)))
-                return traverse.rebuild(stmt, visited, [cond])
             case _:
-                within = knowledge.inside(analyzer, stmt)
-                return traverse.map_children(stmt, lambda s: self.visit(s, within), lambda e: e)
+                return knowledge.visit_children(stmt, analyzer, self.visit)
 
     def _sequence(self, stmt: Stmt, stmts: Sequence[Stmt], analyzer: Analyzer) -> Stmt:
         done: list[Stmt] = []

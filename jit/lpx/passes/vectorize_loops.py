@@ -32,8 +32,7 @@ class VectorizeLoops:
 
 def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
     """Inner loops first: around vectors, an outer vectorized loop is repeated lane by lane."""
-    within = knowledge.inside(analyzer, stmt)
-    visited = traverse.map_children(stmt, lambda s: _visit(s, within), lambda e: e)
+    visited = knowledge.visit_children(stmt, analyzer, _visit)
     if not isinstance(visited, For) or visited.kind != "vectorized":
         return visited
     lanes = constant(visited.extent)
