@@ -29,15 +29,15 @@ class Analyzer:
     Analyzers made by `with_*` share one table of expressions, which lives as long as any of them.
     """
 
-    __slots__ = ("_context",)
+    __slots__ = ("context",)
 
     def __init__(self) -> None:
-        self._context = Context(AtomTable())
+        self.context = Context(AtomTable())  # for this package only
 
     @classmethod
     def _of(cls, context: Context) -> Analyzer:
         analyzer = cls()
-        analyzer._context = context
+        analyzer.context = context
         return analyzer
 
     def with_range(self, var: Var, low: Bound, high: Bound) -> Analyzer:
@@ -45,7 +45,7 @@ class Analyzer:
 
         Replaces what was known of the range of `var`. Since `var` has a value, low < high becomes a fact.
         """
-        context = self._context.copy()
+        context = self.context.copy()
         number = context.table.plain(var)
         context.limits.pop(number, None)
         low_polynomial, high_polynomial = self._bound(low), self._bound(high)
@@ -61,21 +61,21 @@ class Analyzer:
 
     def with_fact(self, cond: Expr) -> Analyzer:
         """Also know that the bool expression `cond` holds (in every lane)."""
-        context = self._context.copy()
+        context = self.context.copy()
         decide.assume(context, cond, holds=True)
         return self._of(context)
 
     def simplify(self, expr: Expr) -> Expr:
         """An equal expression that is cheaper to compute; the same object when there is nothing to gain."""
-        return rewriter.simplify(self._context, expr)
+        return rewriter.simplify(self.context, expr)
 
     def prove(self, cond: Expr) -> bool:
         """Whether the bool expression `cond` certainly holds (in every lane). False means only: not proved."""
-        return decide.decide(self._context, cond) is True
+        return decide.decide(self.context, cond) is True
 
     def bounds(self, expr: Expr) -> Interval:
         """Constant bounds of an integer or bool expression, over all lanes; infinite for floats."""
-        context = self._context
+        context = self.context
         if expr.dtype != index or expr.lanes != 1:
             return ranges.of_expr(context, expr)
         p = context.polynomial(expr)
@@ -89,33 +89,43 @@ class Analyzer:
 
         Each of `variables` takes all values of its range. None when a bound is infinite or not understood.
         """
-        context = self._context
+        gone = tuple(variables)
+        low = self.lower_bound(expr, gone)
+        high = None if low is None else self.upper_bound(expr, gone)
+        return None if low is None or high is None else (low, high)
+
+    def lower_bound(self, expr: Expr, variables: Iterable[Var]) -> Expr | None:
+        """The lower one of `symbolic_bounds`."""
+        return self._extreme(expr, variables, upper=False)
+
+    def upper_bound(self, expr: Expr, variables: Iterable[Var]) -> Expr | None:
+        """The upper one of `symbolic_bounds`."""
+        return self._extreme(expr, variables, upper=True)
+
+    def _extreme(self, expr: Expr, variables: Iterable[Var], upper: bool) -> Expr | None:
+        context = self.context
         p = context.polynomial(expr)
-        gone = frozenset(context.table.plain(v) for v in variables)
         if not context.is_exact(p):
             return None
-        low = proof.extreme(context, p, gone, upper=False)
-        high = proof.extreme(context, p, gone, upper=True)
-        if low is None or high is None:
-            return None
-        return context.table.emit(low), context.table.emit(high)
+        found = proof.extreme(context, p, frozenset(context.table.plain(v) for v in variables), upper)
+        return None if found is None else context.table.emit(found)
 
     def affine(self, expr: Expr) -> AffineForm | None:
         """A scalar index expression as a sum of products; None for other dtypes and vectors."""
         if expr.dtype != index or expr.lanes != 1:
             return None
-        table = self._context.table
-        p = self._context.polynomial(expr)
+        table = self.context.table
+        p = self.context.polynomial(expr)
         terms = tuple(Term(k, tuple(table.expr(n) for n in m)) for m, k in p.varying())
         return AffineForm(p.terms.get(ONE, 0), terms)
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two scalar expressions of one dtype are proved to be always equal."""
-        return decide.decide(self._context, nodes.Compare(bool_, 1, "eq", a, b)) is True
+        return decide.decide(self.context, nodes.Compare(bool_, 1, "eq", a, b)) is True
 
     def _bound(self, bound: Bound) -> Polynomial | None:
         if bound is None or isinstance(bound, int):
             return None if bound is None else constant(bound)
         if bound.dtype != index or bound.lanes != 1:
             raise InternalError(f"a bound of a range must be a scalar {index}, not {bound.dtype} x {bound.lanes}")
-        return self._context.polynomial(bound)
+        return self.context.polynomial(bound)

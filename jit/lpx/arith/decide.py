@@ -167,6 +167,10 @@ def _assume_comparison(ctx: Context, op: nodes.CompareOp, a: Polynomial, b: Poly
         ctx.assume_non_negative(difference)
     if op == "eq":
         ctx.assume_non_negative(difference.scaled(-1))
+    elif op == "ne":
+        for apart in (difference, difference.scaled(-1)):
+            if ctx.is_non_negative(apart):
+                ctx.assume_non_negative(apart.shifted(-1))
     ctx.forget()
 
 

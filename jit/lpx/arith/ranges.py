@@ -71,6 +71,8 @@ def of_expr(ctx: Context, expr: Expr, inside: bool = False) -> Interval:
     match expr:
         case nodes.Const(value=value):
             return point(int(value))
+        case nodes.Binary(op=("min" | "max") as op, a=a, b=b):  # one of its operands, so it never wraps
+            return iv.apply(op, of_expr(ctx, a), of_expr(ctx, b))
         case nodes.Binary(op=op, a=a, b=b):
             return _within_dtype(expr.dtype, iv.apply(op, of_expr(ctx, a), of_expr(ctx, b)))
         case nodes.Unary(op="neg", a=a):
