@@ -24,6 +24,7 @@ REPEATS, LOOPS = 25, 4000
 
 
 def refuse(*_args: Any, **_kwargs: Any) -> Any:
+    """The fallback of functions that must never fall back."""
     raise AssertionError("fell back")
 
 
@@ -37,6 +38,7 @@ def lpx_add(live: int) -> NativeFunction:
 
 
 def numba_add() -> Any:
+    """numba's addition into a given array."""
     numba: Any = pytest.importorskip("numba")
 
     def add(a: Any, b: Any, out: Any) -> Any:
@@ -50,6 +52,7 @@ def numba_add() -> Any:
 
 
 def numba_allocating() -> Any:
+    """numba's addition into a new array."""
     numba: Any = pytest.importorskip("numba")
 
     def add(a: Any, b: Any) -> Any:
@@ -77,6 +80,7 @@ def peers(live: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
 @pytest.mark.parametrize("allocates", [False, True], ids=["out", "allocating"])
 @pytest.mark.parametrize("library", ["lpx", "numba", "numpy"])
 def test_call(benchmark: Any, library: str, allocates: bool, live: int) -> None:
+    """One call, through a lambda that each library pays for."""
     benchmark.group = f"16-element add, {'allocating' if allocates else 'out='}, {live} specialisations"
     benchmark(peers(live)[library][allocates])
 

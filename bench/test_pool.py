@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from lpx.runtime import objects, pool
-from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Unit
+from lpx.runtime.emitted.emit import Unit
+from lpx.runtime.emitted.record import I32, I64, PTR, VOID
 from lpx.runtime.support import link_kernel
 
 REGIONS = 10_000
@@ -62,11 +63,21 @@ def lpx_regions(*, barriers: int = 0) -> tuple[objects.LinkedObject, Regions]:
 
 @pytest.fixture(scope="module")
 def libgomp_regions(tmp_path_factory: pytest.TempPathFactory) -> Regions:
+    """The same loop over empty regions, by gcc and libgomp."""
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc for the peer")
     folder: Path = tmp_path_factory.mktemp("openmp")
     (folder / "regions.c").write_text(OPENMP)
-    command = ["gcc", "-O2", "-fopenmp", "-shared", "-fPIC", "-o", folder / "regions.so", folder / "regions.c"]
+    command = [
+        "gcc",
+        "-O2",
+        "-fopenmp",
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(folder / "regions.so"),
+        str(folder / "regions.c"),
+    ]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("gcc has no OpenMP")
     function: Any = ctypes.CDLL(str(folder / "regions.so")).regions
@@ -87,18 +98,21 @@ def microseconds(*candidates: Regions) -> list[float]:
 
 
 def test_fork_join(benchmark: Any) -> None:
+    """Fork and join alone."""
     benchmark.group = "10,000 regions of two threads"
     _keep, regions = lpx_regions()
     benchmark(regions, REGIONS)
 
 
 def test_fork_join_with_barrier(benchmark: Any) -> None:
+    """With one barrier inside the region."""
     benchmark.group = "10,000 regions of two threads"
     _keep, regions = lpx_regions(barriers=1)
     benchmark(regions, REGIONS)
 
 
 def test_libgomp(benchmark: Any, libgomp_regions: Regions) -> None:
+    """The peer, with its default spinning."""
     benchmark.group = "10,000 regions of two threads"
     benchmark(libgomp_regions, REGIONS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,9 @@ def _flip(content: bytes) -> bytes:
         (_flip, "damaged"),
     ],
 )
-def test_bad_entry_is_a_miss_with_one_warning(cache: ObjectCache, damage: object, what: str) -> None:
+def test_bad_entry_is_a_miss_with_one_warning(cache: ObjectCache, damage: Callable[[bytes], bytes], what: str) -> None:
     cache.store(KEY, b"some machine code")
     path = only_file(cache)
-    assert callable(damage)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(CacheWarning, match=what) as caught:
         assert cache.load(KEY) is None

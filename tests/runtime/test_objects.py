@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from lpx import knobs
 from lpx.errors import InternalError
-from lpx.runtime import objects
-from lpx.runtime.emitted.emit import I32, I64, PTR, Code, Record, Unit, Value
+from lpx.runtime import elf, objects
+from lpx.runtime.emitted.emit import Code, Unit, Value
+from lpx.runtime.emitted.record import I32, I64, PTR, Record
 from lpx.runtime.support import KERNEL_SYMBOLS, compile_support, emit_support, link_kernel
 from tests.runtime import kernels
 from tests.support import Child
@@ -65,7 +68,8 @@ def test_unresolved_symbols_are_named() -> None:
 
 def test_missing_half_conversion_is_an_error_and_not_a_crash(child: Child) -> None:
     code = """
-from lpx.runtime import objects
+from lpx import knobs
+from lpx.runtime import elf, objects
 text = "define void @f(ptr %p, double %x) { %h = fptrunc double %x to half store half %h, ptr %p ret void }"
 machine = objects.target_machine(objects.host_triple(), "x86-64")
 try:
@@ -146,7 +150,7 @@ def test_optimises() -> None:
 def test_support_compiles_for_each_platform(triple: str) -> None:
     data = compile_support(triple)
     assert data[:5] == b"\x7fELF\x02"
-    needed = set(objects.undefined_symbols(data))
+    needed = set(elf.undefined_symbols(data))
     assert needed <= {
         "clock_gettime", "free", "madvise", "posix_memalign", "pthread_create", "pthread_detach", "pthread_sigmask",
         "sigaction", "sigfillset", "syscall", "_GLOBAL_OFFSET_TABLE_", "memset",
@@ -167,8 +171,8 @@ def test_support_links_into_a_shared_library(tmp_path: Path) -> None:
 
 def test_undefined_symbols() -> None:
     data = kernels.compiled("uses", _calls_puts)
-    assert objects.undefined_symbols(data) == ["puts"]
-    assert objects.undefined_symbols(b"\x7fMZ") == []
+    assert elf.undefined_symbols(data) == ["puts"]
+    assert elf.undefined_symbols(b"\x7fMZ") == []
 
 
 def _calls_puts(unit: Unit, code: Code, slots: Value) -> None:
@@ -195,3 +199,24 @@ def test_emitted_support_is_verified_ir() -> None:
     module: Any = objects.parse_module(emit_support(objects.host_triple()))
     defined = {function.name for function in module.functions if not function.is_declaration}
     assert {name for name in KERNEL_SYMBOLS if name != "lpx_interrupted"} <= defined
+
+
+def test_perf_map_names_local_functions_too() -> None:
+    text = """
+    define internal i64 @local(i64 %x) noinline { %y = mul i64 %x, %x ret i64 %y }
+    define i64 @outer(i64 %x) { %y = call i64 @local(i64 %x) %z = add i64 %y, 1 ret i64 %z }"""
+    path = Path(f"/tmp/perf-{os.getpid()}.map")
+    before = path.read_text() if path.exists() else ""
+    try:
+        with knobs.override(perf_map=1):
+            code = objects.link_object(objects.compile_module(text), ["outer"])
+        lines = [line.split() for line in path.read_text()[len(before) :].splitlines()]
+    finally:
+        path.write_text(before) if before else path.unlink()
+    found = {name: (int(start, 16), int(size, 16)) for start, size, name in lines}
+    assert found.keys() == {"lpx:local", "lpx:outer"}
+    assert found["lpx:outer"][0] == code.address("outer")
+    assert call(code, "outer", 5) == 26
+    square = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found["lpx:local"][0])
+    assert square(7) == 49
+    assert all(0 < size < 100 for _, size in found.values())

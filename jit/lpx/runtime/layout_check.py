@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lpx.runtime.emitted.emit import Field
 from lpx.runtime.emitted.layout import ARRAY, C_CONTIGUOUS, DESCR, OBJECT, TUPLE_SIZE, WRITEABLE
 from lpx.runtime.emitted.object_type import TYPE
+from lpx.runtime.emitted.record import Field
 
 
 def layouts_hold() -> bool:

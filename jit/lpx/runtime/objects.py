@@ -10,17 +10,17 @@ import ctypes
 import functools
 import importlib
 import itertools
-import struct
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lpx
+from lpx import knobs
 from lpx.errors import InternalError
+from lpx.runtime import elf
 
 llvm: Any = importlib.import_module("llvmlite.binding")  # llvmlite carries no types
 _library_numbers = itertools.count()
-_SYMBOL_TABLE = 2  # ELF section type
-_SYMBOL_BYTES = 24
 
 
 @functools.cache
@@ -139,18 +139,18 @@ def compile_module(module: Any, machine: Any = None) -> bytes:
 class LinkedObject:
     """Machine code in memory. Dropping the last reference frees it."""
 
-    __slots__ = ("__weakref__", "_addresses", "_tracker", "library")
+    __slots__ = ("__weakref__", "_tracker", "addresses", "library")
 
     def __init__(self, library: str, tracker: Any, names: Sequence[str]) -> None:
         self.library = library
         self._tracker = tracker
-        self._addresses = {name: int(tracker[name]) for name in names}
+        self.addresses = {name: int(tracker[name]) for name in names}
 
     def address(self, name: str) -> int:
         """Address of an exported function or global. Raises InternalError if it was not exported when linking."""
-        if name not in self._addresses:
-            raise InternalError(f"{name} is not exported by this object; it exports {', '.join(self._addresses)}")
-        return self._addresses[name]
+        if name not in self.addresses:
+            raise InternalError(f"{name} is not exported by this object; it exports {', '.join(self.addresses)}")
+        return self.addresses[name]
 
     def keep_forever(self) -> None:
         """Never frees the code, not even while the interpreter shuts down: threads may be in it."""
@@ -182,7 +182,16 @@ def link_object(
         tracker = builder.link(_jit(), name)
     except RuntimeError as error:
         raise InternalError(_explain(str(error), data, libraries, imports or {})) from None
-    return LinkedObject(name, tracker, exports)
+    linked = LinkedObject(name, tracker, exports)
+    if knobs.perf_map():
+        _tell_perf(data, linked)
+    return linked
+
+
+def _tell_perf(data: bytes, linked: LinkedObject) -> None:
+    """Names the functions to Linux perf, in the file where it looks for those of a just-in-time compiler."""
+    with open(f"/tmp/perf-{os.getpid()}.map", "a", encoding="utf-8") as file:
+        file.writelines(f"{address:x} {size:x} lpx:{name}\n" for name, address, size in elf.function_addresses(data, linked.addresses))
 
 
 def make_immortal(value: object) -> None:
@@ -202,7 +211,7 @@ def _explain(message: str, data: bytes, libraries: Sequence[str], imports: Mappi
     process = ctypes.CDLL(None)
     missing = [
         name
-        for name in undefined_symbols(data)
+        for name in elf.undefined_symbols(data)
         if name not in imports
         and not hasattr(process, name)
         and not any(_defines(library, name) for library in libraries)
@@ -217,22 +226,3 @@ def _defines(library: str, name: str) -> bool:
         return bool(_jit().lookup(library, name))
     except RuntimeError:
         return False
-
-
-def undefined_symbols(data: bytes) -> list[str]:
-    """Names an ELF64 object file uses and does not define, in its own order; none for other formats."""
-    if data[:5] != b"\x7fELF\x02":
-        return []
-    sections_at, entry_size, count = struct.unpack_from("<Q10xHH", data, 0x28)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + i * entry_size) for i in range(count)]
-    names: list[str] = []
-    for _, kind, _, _, offset, size, strings, _, _, _ in sections:
-        if kind != _SYMBOL_TABLE:
-            continue
-        texts = sections[strings][4]
-        for at in range(offset + _SYMBOL_BYTES, offset + size, _SYMBOL_BYTES):
-            name, _, _, section = struct.unpack_from("<IBBH", data, at)
-            if section == 0 and name:
-                start = texts + name
-                names.append(data[start : data.index(b"\0", start)].decode())
-    return names

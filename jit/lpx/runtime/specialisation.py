@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lpx.errors import InternalError, RuntimeCheckError
-from lpx.runtime.emitted.entry import argument_flags
-from lpx.runtime.emitted.layout import ARGUMENT, BOUND, SPECIALISATION
+from lpx.runtime.emitted.layout import ARGUMENT, BOUND, SPECIALISATION, argument_flags
 from lpx.runtime.objects import LinkedObject
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.support import support_library

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Code, Unit, Value
+from lpx.runtime.emitted.emit import Code, Unit, Value
 from lpx.runtime.emitted.layout import (
     ARGUMENT,
     ARRAY,
     BOUND,
-    C_CONTIGUOUS,
-    DESCR,
     INSTANCE,
     MAX_DIMENSIONS,
     OBJECT,
@@ -25,8 +23,9 @@ from lpx.runtime.emitted.layout import (
     SPECIALISATION,
     TABLE,
     TUPLE_SIZE,
-    WRITEABLE,
 )
+from lpx.runtime.emitted.matching import MatchEmitter, after, skip
+from lpx.runtime.emitted.record import I32, I64, PTR, VOID
 
 CPYTHON_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, parameters)
     "Py_IncRef": (VOID, [PTR]),
@@ -51,7 +50,6 @@ _VARIADIC = {"PyObject_CallMethod"}
 
 _NO_MATCH = -1  # as a pointer
 _OFFSET_FLAG = 1 << 63  # PY_VECTORCALL_ARGUMENTS_OFFSET
-_NATIVE_ORDERS = (ord("="), ord("|"))
 
 
 class EntryEmitter:
@@ -70,9 +68,7 @@ class EntryEmitter:
             name: unit.extern(name, result, *parameters, variadic=name in _VARIADIC)
             for name, (result, parameters) in CPYTHON_FUNCTIONS.items()
         }
-        self.check = self._emit_check()
-        self.overlaps = self._emit_overlaps()
-        self.match = self._emit_match()
+        self.match = MatchEmitter(unit, self.array_type).match
         self.outputs = self._emit_outputs()
         self.allocate = self._emit_allocate()
         self.run = self._emit_run()
@@ -83,124 +79,6 @@ class EntryEmitter:
 
     def _named(self, name: str) -> Any:
         return self.unit.extern(name, VOID)
-
-    def _emit_check(self) -> Any:
-        """`i32 check(argument, object, slots, extents, span)`.
-
-        Whether one object fits; fills its slot, extents and span.
-        """
-        with self.unit.function("lpx_check", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
-            code,
-            argument,
-            obj,
-            slots,
-            extents,
-            span,
-        ):
-            _require(code, obj.get(OBJECT["type"]).eq(code.symbol(self.array_type)))
-            flags = argument.get(ARGUMENT["flags"])
-            _require(code, (obj.get(ARRAY["flags"]) & flags).eq(flags))
-            ndim = argument.get(ARGUMENT["ndim"])
-            _require(code, obj.get(ARRAY["ndim"]).eq(ndim))
-            descr = obj.get(ARRAY["descr"])
-            with code.when(descr.ne(argument.get(ARGUMENT["descr"]))):
-                _require(code, descr.get(DESCR["number"]).eq(argument.get(ARGUMENT["number"])))
-                order = descr.get(DESCR["byteorder"])
-                _require(code, order.eq(_NATIVE_ORDERS[0]) | order.eq(_NATIVE_ORDERS[1]))
-            shape = obj.get(ARRAY["shape"])
-            itemsize = argument.get(ARGUMENT["itemsize"])
-            bytes_ = code.variable(itemsize)
-            with code.count(ndim.widen()) as i:
-                given = (shape + i * 8).load(I64)
-                wanted = (argument + ARGUMENT.size + i * 8).load(I64)
-                with code.choose(wanted < 0) as (symbolic, fixed):
-                    with symbolic:
-                        known = extents + (code.i64(-1) - wanted) * 8
-                        with code.when(known.load(I64) < 0):
-                            known.store(given)
-                        _require(code, known.load(I64).eq(given))
-                    with fixed:
-                        _require(code, wanted.eq(given))
-                bytes_.set(bytes_.get() * given)
-            data = obj.get(ARRAY["data"])
-            _require(code, (data.address() & (itemsize - 1)).eq(0))
-            (slots + argument.get(ARGUMENT["slot"]).widen() * 8).store(data)
-            span.put(SPAN["start"], data.address())
-            span.put(SPAN["end"], data.address() + bytes_.get())
-            span.put(SPAN["written"], (flags & WRITEABLE).widen())
-            code.ret(1)
-        return self._named("lpx_check")
-
-    def _emit_overlaps(self) -> Any:
-        """`i32 overlaps(specialisation, bound, spans, n)`: whether written memory is also that of another argument."""
-        with self.unit.function("lpx_overlaps", I32, PTR, PTR, PTR, I64, local=True) as (
-            code,
-            specialisation,
-            bound,
-            spans,
-            n,
-        ):
-            with code.count(n) as i:
-                written = spans + i * SPAN.size
-                with code.when(written.get(SPAN["written"]).ne(0)):
-                    start, end = written.get(SPAN["start"]), written.get(SPAN["end"])
-                    with code.count(n) as j:
-                        other = spans + j * SPAN.size
-                        shared = _share(code, start, end, other.get(SPAN["start"]), other.get(SPAN["end"]))
-                        with code.when(shared & i.ne(j)):
-                            code.ret(1)
-                    with code.count(specialisation.get(SPECIALISATION["bound"])) as j:
-                        fixed = bound + j * BOUND.size
-                        first = fixed.get(BOUND["data"]).address()
-                        with code.when(_share(code, start, end, first, first + fixed.get(BOUND["bytes"]))):
-                            code.ret(1)
-            code.ret(0)
-        return self._named("lpx_overlaps")
-
-    def _emit_match(self) -> Any:
-        """`i32 match(specialisation, args, outs, slots, spans)`.
-
-        Whether the call fits; fills the slots, but for new outputs.
-        """
-        with self.unit.function("lpx_match", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
-            code,
-            specialisation,
-            args,
-            outs,
-            slots,
-            spans,
-        ):
-            extents = slots + specialisation.get(SPECIALISATION["buffers"]) * 8
-            with code.count(specialisation.get(SPECIALISATION["free_extents"])) as i:
-                (extents + i * 8).store(-1)
-            inputs = specialisation.get(SPECIALISATION["inputs"])
-            outputs = specialisation.get(SPECIALISATION["outputs"])
-            argument = code.variable(specialisation + SPECIALISATION.size)
-            self._check_all(code, argument, args, inputs, slots, extents, spans)
-            derive = specialisation.get(SPECIALISATION["derive"])
-            with code.when(derive.ne(0)):
-                code.call_pointer(derive, VOID, extents)
-                derived = extents + specialisation.get(SPECIALISATION["free_extents"]) * 8
-                with code.count(specialisation.get(SPECIALISATION["derived_extents"])) as i:
-                    _require(code, (derived + i * 8).load(I64) >= 0)
-            with code.when(outs.ne(0)):
-                self._check_all(code, argument, outs, outputs, slots, extents, spans + inputs * SPAN.size)
-            given = code.select(outs.ne(0), inputs + outputs, inputs)
-            writes = outs.ne(0) | specialisation.get(SPECIALISATION["in_outs"]).ne(0)
-            with code.when(writes):
-                with code.when(outs.eq(0)):
-                    _skip(code, argument, outputs)
-                _require(code, code.call(self.overlaps, specialisation, argument.get(), spans, given).eq(0))
-            code.ret(1)
-        return self._named("lpx_match")
-
-    def _check_all(
-        self, code: Code, argument: Any, objects: Value, n: Value, slots: Value, extents: Value, spans: Value
-    ) -> None:
-        with code.count(n) as i:
-            obj = (objects + i * 8).load(PTR)
-            _require(code, code.call(self.check, argument.get(), obj, slots, extents, spans + i * SPAN.size).ne(0))
-            argument.set(_after(argument.get()))
 
     def _emit_outputs(self) -> Any:
         """`ptr outputs(specialisation, args, nargs, kwnames)`.
@@ -305,7 +183,7 @@ class EntryEmitter:
             code.call(self.api["Py_IncRef"], owner)  # the function may lose the specialisation meanwhile
             outputs = specialisation.get(SPECIALISATION["outputs"])
             argument = code.variable(specialisation + SPECIALISATION.size)
-            _skip(code, argument, specialisation.get(SPECIALISATION["inputs"]))
+            skip(code, argument, specialisation.get(SPECIALISATION["inputs"]))
             made = code.stack_array(PTR, outputs)
             count = code.variable(code.i64(0))
             with code.choose(outs.eq(0)) as (absent, given):
@@ -319,9 +197,9 @@ class EntryEmitter:
                     (made + i * 8).store(array)
                     count.set(i + 1)
                     (slots + argument.get().get(ARGUMENT["slot"]).widen() * 8).store(array.get(ARRAY["data"]))
-                    argument.set(_after(argument.get()))
+                    argument.set(after(argument.get()))
                 with given:
-                    _skip(code, argument, outputs)
+                    skip(code, argument, outputs)
             with code.count(specialisation.get(SPECIALISATION["bound"])) as i:
                 bound = argument.get() + i * BOUND.size
                 (slots + bound.get(BOUND["slot"]) * 8).store(bound.get(BOUND["data"]))
@@ -397,29 +275,3 @@ class EntryEmitter:
                     code.ret(code.call(self.launch, specialisation, outs, slots, kwout.get()))
             code.ret(code.call(self.fall_back, self_, args, nargsf, kwnames))
         return self._named("lpx_call")
-
-
-def argument_flags(*, written: bool) -> int:
-    """NumPy's flags that an argument must have."""
-    return C_CONTIGUOUS | WRITEABLE if written else C_CONTIGUOUS
-
-
-def _require(code: Code, condition: Value) -> None:
-    with code.when(condition.eq(0)):
-        code.ret(0)
-
-
-def _share(code: Code, start: Value, end: Value, other_start: Value, other_end: Value) -> Value:
-    """Whether two spans have a byte in common; an empty one has none."""
-    later = code.select(start < other_start, other_start, start)
-    return later < code.select(end < other_end, end, other_end)
-
-
-def _after(argument: Value) -> Value:
-    """The record behind an ARGUMENT and its dimensions."""
-    return argument + argument.get(ARGUMENT["ndim"]).widen() * 8 + ARGUMENT.size
-
-
-def _skip(code: Code, argument: Any, n: Value) -> None:
-    with code.count(n):
-        argument.set(_after(argument.get()))

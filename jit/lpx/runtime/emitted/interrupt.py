@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpx.runtime.emitted.emit import I8, I32, PTR, VOID, Code, Record, Unit, ir
+from lpx.runtime.emitted.emit import Code, Unit
+from lpx.runtime.emitted.record import I8, I32, PTR, VOID, Record, ir
 
 _SIGINT = 2
 _SIG_DFL, _SIG_IGN = 0, 1

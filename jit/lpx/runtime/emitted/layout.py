@@ -11,7 +11,7 @@ call order, inputs before outputs. A kernel takes one array of 64-bit slots: `bu
 
 from __future__ import annotations
 
-from lpx.runtime.emitted.emit import I8, I32, I64, PTR, Record
+from lpx.runtime.emitted.record import I8, I32, I64, PTR, Record
 
 OBJECT = Record(refcount=I64, type=PTR)
 """`PyObject` of a build with the GIL."""
@@ -55,3 +55,8 @@ ARGUMENT = Record(descr=PTR, itemsize=I64, number=I32, ndim=I32, flags=I32, slot
 BOUND = Record(slot=I64, data=PTR, bytes=I64)
 SPAN = Record(start=I64, end=I64, written=I64)
 """Memory of one argument of the call in progress."""
+
+
+def argument_flags(*, written: bool) -> int:
+    """NumPy's flags that an argument must have."""
+    return C_CONTIGUOUS | WRITEABLE if written else C_CONTIGUOUS

@@ -10,7 +10,8 @@ storage, and a block may be released by another thread than the one that acquire
 
 from __future__ import annotations
 
-from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Code, Record, Unit, Value, ir
+from lpx.runtime.emitted.emit import Code, Unit, Value
+from lpx.runtime.emitted.record import I32, I64, PTR, VOID, Record, ir
 
 ALIGNMENT = 64
 SHELVES = 32

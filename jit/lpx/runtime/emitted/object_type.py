@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpx.runtime.emitted.emit import I32, I64, PTR, VOID, Record, Unit, ir
+from lpx.runtime.emitted.emit import Unit
 from lpx.runtime.emitted.entry import EntryEmitter
 from lpx.runtime.emitted.layout import INSTANCE, OBJECT, TABLE
+from lpx.runtime.emitted.record import I32, I64, PTR, VOID, Record, ir
 
 HAVE_VECTORCALL = 1 << 11
 TYPE = Record(168, flags=I64)

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpx.runtime.emitted.emit import I8, I32, I64, PTR, VOID, Code, Record, Unit, Value, ir
+from lpx.runtime.emitted.emit import Code, Unit, Value
+from lpx.runtime.emitted.record import I8, I32, I64, PTR, VOID, Record, ir
 
 MAX_THREADS = 256
 """Threads a region runs on at most."""
