@@ -16,6 +16,7 @@ from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
 from lpx.rules import contraction, elementwise, inlining, reduction, rows
 from lpx.rules.facts import facts_of
+from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
 from lpx.target import Target
 
@@ -41,15 +42,24 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     made.notes += inlining.inline_cheap(made.schedule)
     grouped = rows.gather(made.schedule, machine, made.notes)
     for name in facts_of(made.schedule.function):
-        if name in grouped or name not in facts_of(made.schedule.function):
+        if name in grouped or _is_scheduled(made.schedule, name):
             continue
         for rule in (contraction.apply, reduction.apply, elementwise.apply):
+            before = made.schedule.function, made.schedule.trace
             try:
                 note = rule(made.schedule, name, machine)
             except ScheduleError as refused:
+                made.schedule.function, made.schedule.trace = before
                 made.notes.append(f"{name}: left as it was by {rule.__module__.rpartition('.')[2]} ({refused.message})")
                 continue
             if note:
                 made.notes.append(f"{name}: {note}")
                 break
     return made
+
+
+def _is_scheduled(schedule: Schedule, name: str) -> bool:
+    """Whether a block is gone, or has been scheduled along with another."""
+    if name not in queries.live_blocks(schedule.function):
+        return True
+    return any(queries.live_loops(schedule.function)[h.var].kind != "serial" for h in schedule.loops(name))

@@ -7,7 +7,7 @@ nearest cache from the first step to the last.
 from __future__ import annotations
 
 from lpx.errors import ScheduleError
-from lpx.rules import reduction
+from lpx.rules import contraction, reduction
 from lpx.rules.elementwise import lanes_for, share, split_vector
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
@@ -52,6 +52,8 @@ def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -
     chain.discard(last.block.name)
     members = [facts[n] for n in facts if n in chain]
     if any(not m.is_plain or m.axes("sequential") or m.checks or not m.writes_in_order() for m in members):
+        return []
+    if any(contraction.recognise(m) is not None for m in [*members, last]):
         return []
     reductions = [m for m in members if m.is_reduction]
     if not reductions or any(len(m.axes("reduce")) != 1 for m in [*reductions, *([last] if last.is_reduction else [])]):

@@ -20,7 +20,7 @@ from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
 from lpx.schedule.staging import BufferLike
-from lpx.schedule.storage import cache_read, check_intermediate, check_single_output
+from lpx.schedule.storage import cache_read, check_intermediate, check_one_buffer
 from lpx.schedule.values import IndexMap
 
 Map = Callable[..., Any] | IndexMap
@@ -39,7 +39,7 @@ def transform_layout(edit: Edit, block: BlockLike, index_map: Map) -> None:
         ->
         block B { B[j // 4, i, j % 4] = A[i, j] }
     """
-    buffer = check_single_output(edit, edit.block(block))
+    buffer = check_one_buffer(edit.block(block))
     check_intermediate(edit, buffer)
     mapping = IndexMap.of(index_map)
     edit.canonical["index_map"] = mapping
@@ -63,7 +63,7 @@ def pack(
     mapping = IndexMap.of(index_map)
     copy = cache_read.function(edit, block, buffer, scope)
     edit.canonical["index_map"] = mapping
-    packed = check_single_output(edit, edit.block(copy))
+    packed = check_one_buffer(edit.block(copy))
     edit.function = relayout(edit.function, packed, mapping)
     return copy
 

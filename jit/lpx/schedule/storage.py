@@ -93,7 +93,7 @@ def set_scope(edit: Edit, block: BlockLike, scope: Scope) -> None:
 
     rewrite: Alloc T global -> Alloc T local
     """
-    buffer = check_single_output(edit, edit.block(block))
+    buffer = check_one_buffer(edit.block(block))
     check_scope(scope)
     check_intermediate(edit, buffer)
     _replace_buffer(edit, buffer, replace(buffer, scope=scope))
@@ -107,7 +107,7 @@ def storage_align(edit: Edit, block: BlockLike, axis: int, factor: int, offset: 
 
     rewrite: T[64, 32] with strides (32, 1) -> strides (33, 1) for axis 0, factor 32, offset 1
     """
-    buffer = check_single_output(edit, edit.block(block))
+    buffer = check_one_buffer(edit.block(block))
     check_intermediate(edit, buffer)
     extents = [queries.constant_value(e) for e in buffer.shape]
     if buffer.strides is not None or not 0 <= axis < buffer.rank - 1 or factor < 1:
@@ -140,17 +140,23 @@ def check_plain_reads(block: Block, buffer: Buffer) -> None:
         raise AccessError(f"{block.name} takes an address in {buffer.name}", mark=block)
 
 
-def check_single_output(edit: Edit, block: Block) -> Buffer:
-    """The one buffer that `block` alone writes."""
+def check_one_buffer(block: Block) -> Buffer:
+    """The one buffer that `block` writes."""
     written = sorted(traverse.written_buffers(block), key=lambda b: b.name)
     if len(written) != 1:
         names = ", ".join(b.name for b in written) or "nothing"
         raise BlockFormError(f"{block.name} writes {names}", mark=block, hint="the primitive takes blocks of one output")
-    others = [b for b in queries.writers(edit.function, written[0]) if b is not block]
-    if others or queries.has_address(block, written[0]):
-        names = ", ".join(b.name for b in others) or "an address"
-        raise AccessError(f"{written[0].name} is written by {names} as well", mark=block)
     return written[0]
+
+
+def check_single_output(edit: Edit, block: Block) -> Buffer:
+    """The one buffer that `block`, and nothing else, writes."""
+    written = check_one_buffer(block)
+    others = [b for b in queries.writers(edit.function, written) if b is not block]
+    if others or queries.has_address(block, written):
+        names = ", ".join(b.name for b in others) or "an address"
+        raise AccessError(f"{written.name} is written by {names} as well", mark=block)
+    return written
 
 
 def check_intermediate(edit: Edit, buffer: Buffer) -> None:
