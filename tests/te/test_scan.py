@@ -136,13 +136,13 @@ def test_a_reduction_overwrites_its_state_only_when_it_starts_from_it() -> None:
     W, X = te.placeholder((3, 3), "float64", "W"), te.placeholder((3,), "float64", "X")
     r = te.reduce_axis(3)
     power = te.scan(4, X, lambda t, s: te.compute((3,), lambda i: te.sum(W[i, r] * s[r], axis=r)))
-    np.testing.assert_allclose(run(power, w, x), np.linalg.matrix_power(w, 4) @ x, rtol=1e-12)
+    np.testing.assert_allclose(run(power, x, w), np.linalg.matrix_power(w, 4) @ x, rtol=1e-12)
     assert len(scratch_names(te.lower(power))) == 1
     grown = te.scan(4, X, lambda t, s: te.compute((3,), lambda i: te.sum(W[i, r], axis=r, init=s[i] * 2)))
     want = x
     for _ in range(4):
         want = want * 2 + w.sum(1)
-    np.testing.assert_allclose(run(grown, w, x), want, rtol=1e-12)
+    np.testing.assert_allclose(run(grown, x, w), want, rtol=1e-12)
     assert scratch_names(te.lower(grown)) == []
 
 

@@ -92,6 +92,7 @@ from lpx.te.scan import (
     scan,
 )
 from lpx.te.tensor import (
+    Dim,
     Tensor,
 )
 from lpx.te.update import (
@@ -99,6 +100,7 @@ from lpx.te.update import (
 )
 
 __all__ = [
+    "Dim",
     "Init",
     "Keep",
     "Reducer",

@@ -96,13 +96,33 @@ def _children(node: Expr, guard: _Guard) -> list[tuple[Expr, _Guard]]:
 def _check_load(load: Load, guard: _Guard, span: Span | None) -> Iterator[IndexCheck]:
     for axis, (index, extent) in enumerate(zip(load.indices, load.buffer.shape, strict=True)):
         needed = (build.compare("le", 0, index), build.compare("lt", index, extent))
-        unproved = [cond for cond in needed if not guard.analyzer.prove(cond)]
+        unproved = [cond for cond in needed if not _is_proved(cond, guard)]
         if not unproved:
             continue
         if not any(isinstance(node, Load) for node in traverse.walk(index)):
             raise _range_error(load, axis, guard, span)
         what = f"index {_text(index)} of {load.buffer.name}, axis {axis}, is outside [0, {_text(extent)})"
         yield IndexCheck(guard.holding(functools.reduce(_both, unproved)), what, span)
+
+
+_MAX_CASES = 4
+
+
+def _is_proved(cond: Expr, guard: _Guard, cases: int = _MAX_CASES) -> bool:
+    """Whether `cond` holds under `guard`; the first selection within it is looked at case by case."""
+    if guard.analyzer.prove(cond):
+        return True
+    choice = next((node for node in traverse.walk(cond) if isinstance(node, Select)), None)
+    if choice is None or not cases:
+        return False
+    return all(
+        _is_proved(_replaced(cond, choice, side), guard.under(choice.cond, holds), cases - 1)
+        for side, holds in ((choice.a, True), (choice.b, False))
+    )
+
+
+def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
+    return traverse.transform(expr, lambda node: new if node is old else None)
 
 
 def _both(a: Expr, b: Expr) -> Expr:

@@ -60,7 +60,7 @@ def knowledge(axes: Iterable[AxisVar], exprs: Iterable[Expr] = ()) -> Analyzer:
     axes = list(axes)
     analyzer = Analyzer()
     for symbol in symbols_of([*(axis.extent for axis in axes), *exprs]):
-        analyzer = analyzer.with_range(symbol, 0, None)
+        analyzer = analyzer.with_fact(build.compare("le", 0, symbol))
     for axis in axes:
         analyzer = analyzer.with_range(axis, 0, axis.extent)
     return analyzer
