@@ -25,7 +25,7 @@ from lpx.ir.interpreter import interpret
 from lpx.ir.nodes import For, Function, Module, Param, Role, Stmt, Store
 from lpx.ir.traverse import sequence
 from lpx.ir.verify import verify
-from lpx.runtime import objects
+from lpx.runtime import elf, objects
 from lpx.target import Target
 from tests.codegen.worker import Answer, Request
 from tests.support import ROOT
@@ -116,7 +116,7 @@ def run(
     """Run a compiled program on arrays, in place (also on read-only parameters); its status."""
     generated = lower_to_llvm(program, target)
     data = _compiled(generated.text, target)
-    known = set(objects.undefined_symbols(data))
+    known = set(elf.undefined_symbols(data))
     assert known <= {"lpx_parallel", "lpx_barrier", "lpx_scratch_acquire", "lpx_scratch_release", "lpx_interrupted"}
     buffers = tuple(np.ascontiguousarray(a).tobytes() for a in (*arrays, *bound))
     answer = WORKER.run(Request(data, generated.entry, buffers, tuple(extents), threads, guard, interrupted))

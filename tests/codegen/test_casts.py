@@ -10,7 +10,19 @@ from lpx.dtypes import DType
 from lpx.expr import build
 from lpx.ir.scalars import cast as reference_cast
 from lpx.target import Target
-from tests.codegen.harness import BASELINE, HOST, Array, assert_same_bits, elementwise, run
+from lpx.ir.traverse import sequence
+from tests.codegen.harness import (
+    BASELINE,
+    HOST,
+    Array,
+    assert_same_bits,
+    buffer,
+    check,
+    elementwise,
+    function,
+    run,
+    store,
+)
 
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 TARGETS = [pytest.param(HOST, id="host"), pytest.param(BASELINE, id="x86-64")]
@@ -131,3 +143,14 @@ def test_bitcasts_keep_bits() -> None:
         got = np.zeros(64, dtypes.parse(result).to_numpy())
         assert run(program, [values, got]) == 0
         assert got.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_constants_of_every_dtype(dtype: str) -> None:
+    kind = dtypes.parse(dtype)
+    values = [0, 1] if not kind.is_float else [0.0, -0.0, 1.0, -1.5, 0.25, np.nan, 448.0, 2.0**-9, 1e-5, np.inf]
+    values += [kind.min_value, kind.max_value] if not kind.is_float else []
+    consts = [build.const(v, kind) for v in values]
+    out = buffer("R", kind, len(values))
+    program = function("constants", {out: "out"}, sequence([store(out, i, c) for i, c in enumerate(consts)]))
+    check(program, {"R": np.zeros(len(values), kind.to_numpy())})

@@ -16,6 +16,7 @@ from lpx.codegen.hardware import emit_hardware
 from lpx.codegen.index_facts import IndexFacts
 from lpx.codegen.integers import constant_of
 from lpx.codegen.memory import Address
+from lpx.codegen.narrow_floats import FORMATS
 from lpx.codegen.primitives import emit_primitive
 from lpx.codegen.storage import Memory, Slots, Storage, constant_place
 from lpx.codegen.types import Value, integers, number, value_type
@@ -104,7 +105,8 @@ class Emitter:
         return found
 
     def const(self, expr: nodes.Const) -> Value:
-        return number(value_type(expr.dtype), expr.value)
+        form = FORMATS.get(expr.dtype.name)
+        return number(value_type(expr.dtype), expr.value if form is None else form.code(expr.value))
 
     def unary(self, expr: nodes.Unary) -> Value:
         return arithmetic.unary(self.b, expr.op, expr.dtype, self.of(expr.a))
@@ -258,7 +260,7 @@ def _lane_counter_bits(lanes: int, vector_bits: int) -> int:
     for bits in (32, 16):
         if bits * lanes <= vector_bits:
             return bits
-    return 8 if lanes <= 128 else 32
+    return 8 if lanes < 256 else 32
 
 
 _EMITTERS: Mapping[type[Expr], Callable[[Emitter, Any], Value]] = {

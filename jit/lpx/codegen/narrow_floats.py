@@ -6,6 +6,7 @@ conversions serve float16 where the processor has them. `vcvtneps2bf16` does not
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from lpx.codegen import types
@@ -36,6 +37,19 @@ class Format:
     @property
     def has_infinity(self) -> bool:
         return self.overflow != self.nan
+
+    def code(self, value: float) -> int:
+        """The code of a value that the format holds."""
+        sign = (1 << (self.bits - 1)) if math.copysign(1.0, value) < 0 else 0
+        if math.isnan(value):
+            return sign | self.nan
+        if math.isinf(value):
+            return sign | self.overflow
+        if value == 0.0:
+            return sign
+        exponent = max(math.frexp(value)[1] - 1, 1 - self.bias)  # subnormals share the lowest exponent
+        fraction = int(math.ldexp(abs(value), self.mantissa - exponent))
+        return sign | (((exponent + self.bias - 1) << self.mantissa) + fraction)
 
 
 FORMATS: dict[str, Format] = {
