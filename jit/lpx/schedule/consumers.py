@@ -150,7 +150,7 @@ def _completed(
         if axis.kind == "reduce" and expr_traverse.free_vars(value) & moved:
             raise ProducerError(
                 f"{producer.name} adds up over {axis.var.name} outside loop {loop.var.name}",
-                hint="take a loop around which all reduce loops of the producer are",
+                hint="take a loop that has all reduce loops of the producer inside it",
                 mark=producer,
             )
     outside = queries.loops_of(write.path[: write.path.index(outer[0])])

@@ -125,32 +125,32 @@ class _Solver:
         self._analyzer = analyzer
         self._moving = tuple(moving)
         self._free = tuple(free)
-        self._pinned: set[Expr] = set()
+        self._pinned: set[Expr] = {v for v in self._moving if analyzer.bounds(v).is_point}
 
     def solve(self, equations: list[tuple[Expr, Expr]]) -> set[Var]:
-        """The variables pinned by all equations together."""
+        """The variables pinned by all equations together: every one where they have no solution."""
         pending = list(equations)
         while True:
             before = len(self._pinned)
-            for a, b in pending:
-                self._solve_one(a, b)
+            if not all(self._solve_one(a, b) for a, b in pending):
+                return set(self._moving)
             if len(self._pinned) == before:
                 return {v for v in self._moving if v in self._pinned}
             pending = [*equations, *((x, x) for x in self._rejoined())]
 
-    def _solve_one(self, a: Expr, b: Expr) -> None:
+    def _solve_one(self, a: Expr, b: Expr) -> bool:
+        """Pin what one equation pins; whether it can have a solution at all."""
         chosen = (*self._moving, *self._free)
         left, right = linear(self._analyzer, a, chosen), linear(self._analyzer, b, chosen)
         if left is None or right is None:
-            return
+            return True
         differences, offset = self._difference(left, right)
         if offset is None:
-            return
-        low, high = offset
+            return True
         while True:
-            solved = next((t for t in differences if self._is_forced(t, differences, low, high)), None)
+            solved = next((t for t in differences if self._is_forced(t, differences, *offset)), None)
             if solved is None:
-                return
+                return self._can_vanish(differences, *offset)
             self._pinned.add(solved.atom)
             differences.remove(solved)
 
@@ -179,15 +179,25 @@ class _Solver:
 
     def _is_forced(self, term: Term, terms: Sequence[Term], low: Expr, high: Expr) -> bool:
         """Whether everything but `term` is smaller than one step of it, so that its difference is 0."""
-        for other in terms:
-            if other is term:
-                continue
-            reach = self._reach(other)
-            if reach is None:
-                return False
-            low, high = low - reach, high + reach
+        rest = self._widened([t for t in terms if t is not term], low, high)
         step = self._magnitude(term.coefficient)
-        return step is not None and self._analyzer.prove(high < step) and self._analyzer.prove(-step < low)
+        if rest is None or step is None:
+            return False
+        return self._analyzer.prove(rest[1] < step) and self._analyzer.prove(-step < rest[0])
+
+    def _can_vanish(self, terms: Sequence[Term], low: Expr, high: Expr) -> bool:
+        """Whether terms and offset may add up to 0, as far as is known."""
+        total = self._widened(terms, low, high)
+        return total is None or not (self._analyzer.prove(total[0] > 0) or self._analyzer.prove(total[1] < 0))
+
+    def _widened(self, terms: Sequence[Term], low: Expr, high: Expr) -> tuple[Expr, Expr] | None:
+        """The bounds of the offset and all of `terms` together."""
+        for term in terms:
+            reach = self._reach(term)
+            if reach is None:
+                return None
+            low, high = low - reach, high + reach
+        return low, high
 
     def _reach(self, term: Term) -> Expr | None:
         """The largest difference that a term can have between two iterations."""

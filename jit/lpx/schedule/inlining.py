@@ -85,7 +85,6 @@ def inline_block(function: Function, block: Block) -> Function:
     return _without_tensor(inlined, block.name, store.buffer)
 
 
-
 def _without_tensor(function: Function, name: str, buffer: Buffer) -> Function:
     block = queries.live_blocks(function)[name]
     left = rewriting.replace_statement(function, block, None)
@@ -197,7 +196,7 @@ def producer_of(function: Function, block: Block) -> Block:
     found = [
         p
         for p in queries.producers(function, block)
-        if all(b not in params and len(queries.readers(function, b)) == 1 for b in blocks.outputs_of(p))
+        if all(b not in params and set(queries.readers(function, b)) <= {block, p} for b in blocks.outputs_of(p))
     ]
     if not found:
         raise ProducerError(f"{block.name} is not the only reader of any temporary tensor", mark=block)

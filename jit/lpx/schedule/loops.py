@@ -147,7 +147,25 @@ def _rest(function: Function, loop: For, begin: Expr, extent: Expr) -> Stmt:
     var = build.var(f"{loop.var.name}_t")
     copy = rewriting.clone(loop.body, rewriting.block_names(function), "tail", {})
     start = begin if queries.constant_value(loop.start) == 0 else loop.start + begin
-    return For(var, ZERO, extent, ir.substitute(copy, {loop.var: start + var}), pragmas=loop.pragmas, span=loop.span)
+    rest = For(var, ZERO, extent, ir.substitute(copy, {loop.var: start + var}), pragmas=loop.pragmas, span=loop.span)
+    return _without_dead_inits(function, loop, rest)
+
+
+def _without_dead_inits(function: Function, loop: For, rest: For) -> Stmt:
+    """`rest`, which follows `loop`'s first part, without starts of reductions that certainly began in that part."""
+    outside = queries.loops_around(function, loop)
+
+    def edit(block: Block) -> Stmt | None:
+        loops = queries.loops_of(next(p for p in queries.walk_paths(rest) if p[-1] is block))
+        analyzer = queries.analyzer_of(function, (*outside, *loops))
+        started = any(
+            axis.kind == "reduce" and analyzer.prove(value > 0)
+            for axis, value in zip(block.axes, block.bindings, strict=True)
+        )
+        return replace(block, init=None) if started and block.init is not None else None
+
+    dead = {b.name: edit(b) for b in queries.blocks_within(rest)}
+    return rewriting.map_blocks(rest, lambda b: dead.get(b.name))
 
 
 @primitive
@@ -286,17 +304,10 @@ def partition(edit: Edit, loop: LoopHandle, at: int | Expr) -> tuple[LoopHandle,
     point = analyzer.simplify(build.minimum(build.maximum(point, 0), node.extent))
     first, second = (build.var(f"{node.var.name}_{k}") for k in range(2))
     copy = rewriting.clone(node.body, rewriting.block_names(edit.function), "rest", {node.var: second})
-    parts = [
-        replace(node, var=first, extent=point, body=ir.substitute(node.body, {node.var: first})),
-        replace(
-            node,
-            var=second,
-            start=analyzer.simplify(node.start + point),
-            extent=analyzer.simplify(node.extent - point),
-            body=copy,
-        ),
-    ]
-    edit.function = rewriting.replace_statement(edit.function, node, ir.sequence(parts))
+    begin, left = analyzer.simplify(node.start + point), analyzer.simplify(node.extent - point)
+    before = replace(node, var=first, extent=point, body=ir.substitute(node.body, {node.var: first}))
+    rest = _without_dead_inits(edit.function, node, replace(node, var=second, start=begin, extent=left, body=copy))
+    edit.function = rewriting.replace_statement(edit.function, node, ir.sequence([before, rest]))
     edit.ended(node.var, f"was partitioned into {first.name} and {second.name}")
     return edit.handle(first), edit.handle(second)
 

@@ -13,6 +13,9 @@ from lpx.schedule.queries import Path
 
 def check_open_path(path: Path, target: Path) -> None:
     """Refuses where anything but loops, sequences and allocations stands between two places."""
+    inside = next((s for s in (*path[:-1], *target) if isinstance(s, Block)), None)
+    if inside is not None:
+        raise NestingError(f"block {inside.name} holds other blocks, which cannot move", mark=inside)
     for one, other in ((path[:-1], target), (target, path)):
         for stmt in one[shared_length(one, other) :]:
             if not isinstance(stmt, For | nodes.Seq | Alloc):

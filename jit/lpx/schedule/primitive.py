@@ -21,7 +21,7 @@ from lpx.errors import TraceError
 from lpx.schedule.errors import RefusedError
 from lpx.schedule.session import Edit, Session
 from lpx.schedule.trace import Instruction
-from lpx.schedule.values import Json
+from lpx.schedule.values import Json, as_tuple
 from lpx.source import capture
 
 P = ParamSpec("P")
@@ -98,8 +98,8 @@ class Primitive(Generic[P, R]):
 
 
 def _all_named(session: Session, result: object) -> bool:
-    items: tuple[object, ...] = result if isinstance(result, tuple) else (result,)
-    return all(session.name_of(v) is not None for v in items)
+    items = as_tuple(result)
+    return all(session.name_of(v) is not None for v in ((result,) if items is None else items))
 
 
 def primitive(function: Callable[Concatenate[Edit, P], R]) -> Primitive[P, R]:

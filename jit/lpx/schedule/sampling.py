@@ -101,7 +101,7 @@ def sample_choice(
     requires: options are ints and strings, not bools.
     rewrite: none.
     """
-    if not options or any(isinstance(o, bool) or not isinstance(o, int | str) for o in options):
+    if not options or any(isinstance(o, bool) for o in options):
         raise OptionError(f"options {options!r} are not ints and strings", hint="write 0 and 1 for False and True")
     weights = [1.0] * len(options) if probs is None else list(probs)
     if len(weights) != len(options) or min(weights) < 0 or sum(weights) <= 0:

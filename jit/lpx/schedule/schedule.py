@@ -16,7 +16,7 @@ from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import REGISTRY, find
 from lpx.schedule.session import BlockLike, Session
 from lpx.schedule.trace import Trace
-from lpx.schedule.values import Json
+from lpx.schedule.values import Json, as_tuple
 from lpx.te.lower import lower
 from lpx.te.tensor import Tensor
 
@@ -91,7 +91,7 @@ class Schedule(Session):
         result = find(name).perform(self, outputs, *inputs, **attrs)
         if isinstance(outputs, str):
             return {outputs: result}
-        items: tuple[object, ...] = result if isinstance(result, tuple) else ()
+        items = as_tuple(result) or ()
         if len(items) != len(outputs):
             raise TraceError(f"{name} gave {len(items)} results where the trace has {len(outputs)}")
         return dict(zip(outputs, items, strict=True))

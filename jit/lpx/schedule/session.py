@@ -22,7 +22,7 @@ from lpx.schedule import queries
 from lpx.schedule.errors import OptionError, UnknownNameError
 from lpx.schedule.handles import BlockHandle, Death, HandleTable, LoopHandle, identifier
 from lpx.schedule.trace import Instruction, Trace
-from lpx.schedule.values import Json, SampledInt, SampledStr, to_json
+from lpx.schedule.values import Json, SampledInt, SampledStr, as_tuple, to_json
 from lpx.source import Span
 from lpx.te.tensor import Tensor
 
@@ -86,7 +86,10 @@ class Session:
         return blocks[name]
 
     def loop_of(self, loop: object, function: Function | None = None) -> For:
-        """The loop of a handle, in `function` or the present one. Raises UnknownNameError, DeadHandleError; OptionError for anything but a handle."""
+        """The loop of a handle, in `function` or the present one.
+
+        Raises: UnknownNameError, DeadHandleError; OptionError for anything but a handle.
+        """
         if not isinstance(loop, LoopHandle):
             raise OptionError(f"{loop!r} is not a loop", hint="take loops from s.loops(...)")
         live = queries.live_loops(function or self.function)
@@ -103,8 +106,8 @@ class Session:
         """Give results names (those given, or made from their own, or from `hint`): the outputs of an instruction."""
         if result is None:
             return ()
-        if isinstance(result, tuple):
-            items: Sequence[object] = result
+        items = as_tuple(result)
+        if items is not None:
             given = [None] * len(items) if names is None or isinstance(names, str) else list(names)
             if len(given) != len(items):
                 raise TraceError(f"{len(items)} results where the trace has {len(given)}")
@@ -131,8 +134,8 @@ class Session:
             return self.block_of(value).name
         if isinstance(value, LoopHandle):
             return to_json(value, lambda _: self._introduce(value))
-        if isinstance(value, tuple | list):
-            items: Sequence[object] = value
+        items = as_tuple(value)
+        if items is not None:
             return [self.stored(v) for v in items]
         return to_json(value, self.name_of)
 

@@ -37,8 +37,8 @@ def check_equivalent(
 ) -> None:
     """Run both functions on the same arrays and compare what they write, to the bit unless `relative` is given.
 
-    `extents` gives symbolic extents by name; others are drawn. `arrays` gives one array per parameter of `before` (those
-    of outputs only for their shape); by default elements are drawn. `relative` bounds |difference| / largest magnitude
+    `extents` gives symbolic extents by name; others are drawn. `arrays` gives one array per parameter of `before` (that
+    of an output only for its shape); by default elements are drawn. `relative` bounds |difference| / largest magnitude
     in the tensor, for schedules that change the order of a floating-point reduction.
 
     Raises: MismatchError where results differ; whatever the interpreter raises on a wrong use of memory.
@@ -95,10 +95,9 @@ def _compare(name: str, want: Array, have: Array, relative: float) -> None:
     if not different.any():
         return
     where = tuple(int(i) for i in np.argwhere(different)[0])
-    raise MismatchError(
-        f"{name}{list(where)} is {have[where]}, not {want[where]} ({int(different.sum())} of {want.size} elements differ)"
-    )
+    count = f"{int(different.sum())} of {want.size} elements differ"
+    raise MismatchError(f"{name}{list(where)} is {have[where]}, not {want[where]} ({count})")
 
 
 def _is_nan(values: Array) -> Array:
-    return np.asarray(values != values)
+    return np.isnan(values.astype(np.float64)) if values.dtype.kind not in "biu" else np.zeros(values.shape, np.bool_)

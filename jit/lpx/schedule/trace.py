@@ -1,7 +1,7 @@
 """Traces: what was done to a program, as data that replays.
 
 A trace is a list of instructions. It prints as a Python function of a schedule and stores as JSON. `Trace.apply` does
-the same to another schedule, with the recorded decisions of the sampling instructions, other given ones, or fresh draws.
+the same to another schedule: with the recorded decisions of sampling instructions, other given ones, or fresh draws.
 """
 
 from __future__ import annotations

@@ -65,6 +65,11 @@ class IndexMap:
         return tuple(traverse.substitute(t, values) for t in self.targets)
 
 
+def as_tuple(value: object) -> tuple[object, ...] | None:
+    """The items of a tuple or list, None for anything else."""
+    return tuple(cast("Sequence[object]", value)) if isinstance(value, tuple | list) else None
+
+
 def reference(name: str) -> Json:
     """The stored form of the result `name` of an earlier instruction."""
     return {"ref": name}
