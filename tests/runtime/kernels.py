@@ -12,7 +12,7 @@ import numpy as np
 from lpx import dtypes
 from lpx.runtime import objects
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID
+from lpx.runtime.emitted.record import I8, I32, I64, PTR, VOID
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.runtime.support import link_kernel
@@ -330,3 +330,16 @@ def add_integers() -> Specialisation:
 
     names = [Parameter(name, i64, ("n",), "out" if name == "c" else "in") for name in "abc"]
     return kernel(Signature("add_integers", tuple(names), ("n",)), body)
+
+
+@functools.cache
+def copy_bfloat16() -> Specialisation:
+    """c = a, bfloat16[n]."""
+
+    def body(_unit: Unit, code: Code, slots: Value) -> None:
+        a, c = slot(slots, 0), slot(slots, 1)
+        with code.count(slot(slots, 2, I64) * 2) as i:
+            (c + i).store((a + i).load(I8))
+
+    parameters = (Parameter("a", dtypes.bfloat16, ("n",)), Parameter("c", dtypes.bfloat16, ("n",), "out"))
+    return kernel(Signature("copy_bfloat16", parameters, ("n",)), body)

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from lpx import dtypes
 from lpx.errors import ArgumentError
 from lpx.runtime import arrays
-from lpx.runtime.emitted.record import I8, I64
 from lpx.runtime.native import NativeFunction
-from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Specialisation
 from tests.runtime import kernels
 
@@ -126,6 +124,56 @@ def test_dlpack_in_dlpack_out() -> None:
     np.testing.assert_array_equal(out.array, a + b)
 
 
+class Library:
+    """A library with bfloat16, which NumPy's DLPack lacks, and whose own never says that memory may be written to."""
+
+    int16 = "library.int16"
+    bfloat16 = "library.bfloat16"
+
+    @staticmethod
+    def from_dlpack(array: Any) -> Tensor:
+        return Tensor(np.from_dlpack(array))
+
+
+class Tensor:
+    def __init__(self, array: Any, dtype: str = "") -> None:
+        self.array = array
+        self.dtype = dtype or f"library.{array.dtype}"
+
+    def view(self, dtype: str) -> Tensor:
+        return Tensor(self.array, dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.dtype == Library.bfloat16:
+            raise BufferError("no such type in DLPack")
+        frozen = self.array.view()
+        frozen.flags.writeable = False
+        return frozen.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __array__(self, **_options: Any) -> Any:
+        return self.array
+
+    def __array_namespace__(self) -> type[Library]:
+        return Library
+
+
+def test_output_of_a_library_that_does_not_say_it_is_writable() -> None:
+    a, out = floats(), Tensor(np.empty(16, np.float32))
+    assert function(kernels.add())(a, a, out=out) is out
+    np.testing.assert_array_equal(out.array, a + a)
+
+
+def test_small_floats_of_another_library() -> None:
+    bits = np.arange(5, dtype=np.int16)
+    result = function(kernels.copy_bfloat16())(Tensor(bits, Library.bfloat16))
+    assert isinstance(result, Tensor)
+    assert result.dtype == Library.bfloat16
+    np.testing.assert_array_equal(result.array, bits)
+
+
 def test_array_on_a_device() -> None:
     with pytest.raises(ArgumentError, match="b lives on a device other than the CPU"):
         function(kernels.add())(floats(), Foreign(floats(), device=2))
@@ -224,14 +272,7 @@ def test_equal_dtype_of_another_number() -> None:
 
 
 def test_small_floats() -> None:
-    parameters = (Parameter("a", dtypes.bfloat16, ("n",)), Parameter("c", dtypes.bfloat16, ("n",), "out"))
-
-    def copy(_unit: Any, code: Any, slots: Any) -> None:
-        a, c, n = kernels.slot(slots, 0), kernels.slot(slots, 1), kernels.slot(slots, 2, I64)
-        with code.count(n * 2) as i:
-            (c + i).store((a + i).load(I8))
-
-    call = function(kernels.kernel(Signature("copy", parameters, ("n",)), copy))
+    call = function(kernels.copy_bfloat16())
     values = np.array([1.5, -2, 3e38, np.inf], dtypes.bfloat16.to_numpy())
     np.testing.assert_array_equal(call(values), values)
     np.testing.assert_array_equal(call(np.repeat(values, 2)[::2]), values)

@@ -7,17 +7,15 @@ behave as if inputs had been copied first.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from lpx.errors import ArgumentError
+from lpx.runtime.foreign import result_kind, to_numpy
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Array, Specialisation
-
-_CPU_DEVICES = (1, 3, 11, 13)  # DLPack: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
 
 
 def call(specialisation: Specialisation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -30,11 +28,12 @@ def call(specialisation: Specialisation, args: Sequence[Any], kwargs: Mapping[st
     inputs, outs = bind_arguments(signature, args, kwargs)
     extents: dict[str, int] = {}
     arrays = [
-        check_array(signature, p, to_numpy(v, p.name), extents) for p, v in zip(signature.inputs, inputs, strict=True)
+        check_array(signature, p, to_numpy(v, p.name, writable=p.role == "inout"), extents)
+        for p, v in zip(signature.inputs, inputs, strict=True)
     ]
     specialisation.derive_extents(extents)
     given = [
-        None if v is None else check_array(signature, p, to_numpy(v, p.name), extents)
+        None if v is None else check_array(signature, p, to_numpy(v, p.name, writable=True), extents)
         for p, v in zip(signature.outputs, outs, strict=True)
     ]
     results = _run(specialisation, arrays, given, extents)
@@ -72,27 +71,6 @@ def bind_arguments(signature: Signature, args: Sequence[Any], kwargs: Mapping[st
     return [values[p.name] for p in inputs], [values.get(p.name) for p in outputs]
 
 
-def to_numpy(value: Any, name: str) -> Array:
-    """`value` as an ndarray that shares its memory: an ndarray, a Python or NumPy number, or a DLPack array on the CPU.
-
-    Raises ArgumentError, naming parameter `name`, for anything else.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        raise ArgumentError(
-            f"{name} is a masked array, whose mask would be ignored", hint="pass a.filled(value) or a.data"
-        )
-    if isinstance(value, np.ndarray):
-        array = cast(Array, value)
-        return array if type(array) is np.ndarray else array.view(np.ndarray)
-    if isinstance(value, (bool, int, float, np.generic)):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return _from_dlpack(value, name)
-    raise ArgumentError(
-        f"{name} is a {type(value).__name__}, not an array", hint="pass an ndarray, or any array that speaks DLPack"
-    )
-
-
 def check_array(signature: Signature, parameter: Parameter, array: Array, extents: dict[str, int]) -> Array:
     """`array`, if its dtype and shape are those of `parameter`; binds symbolic extents seen for the first time.
 
@@ -126,38 +104,6 @@ def check_array(signature: Signature, parameter: Parameter, array: Array, extent
     return array
 
 
-def result_kind(values: Sequence[Any]) -> Callable[[Array], Any]:
-    """Turns a new ndarray into the kind of array that the first foreign one among `values` is.
-
-    NumPy's if there is none.
-    """
-    for value in values:
-        if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
-            importer = _importer(value)
-            if importer is not None:
-                return importer
-    return lambda array: array
-
-
-def _importer(value: Any) -> Callable[[Array], Any] | None:
-    """`from_dlpack` of the library that `value` comes from."""
-    namespace = getattr(value, "__array_namespace__", None)
-    library = namespace() if namespace is not None else sys.modules.get(type(value).__module__.partition(".")[0])
-    return getattr(library, "from_dlpack", None)
-
-
-def _from_dlpack(value: Any, name: str) -> Array:
-    device = getattr(value, "__dlpack_device__", None)
-    if device is not None and device()[0] not in _CPU_DEVICES:
-        raise ArgumentError(f"{name} lives on a device other than the CPU", hint="copy it to the CPU first")
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"{name} cannot be read as an array: {error}", hint="pass an ndarray that shares its memory"
-        ) from error
-
-
 def _named_outputs(signature: Signature, out: Any) -> dict[str, Any]:
     names = [p.name for p in signature.outputs]
     if out is None:
@@ -188,9 +134,11 @@ def _run(
         )
         if shared:
             _check_apart(signature, parameter, array, given)
-        plain = _plain_copy(parameter, array) if shared else _plain(parameter, array)
-        if parameter.role != "in" and plain.base is not array and plain is not array:
-            copied_back.append((array, plain))
+        plain = None if shared else _as_plain(parameter, array)
+        if plain is None:
+            plain = _temporary(parameter, array)
+            if parameter.role != "in":
+                copied_back.append((array, plain))
         buffers[parameter.name] = plain
     for parameter in signature.outputs:
         if parameter.name not in buffers:
@@ -201,15 +149,16 @@ def _run(
     return [buffers[p.name] for p in signature.outputs]
 
 
-def _plain(parameter: Parameter, array: Array) -> Array:
-    """`array` as kernels want it: a view of it if its memory is right, else a copy."""
+def _as_plain(parameter: Parameter, array: Array) -> Array | None:
+    """`array`, if kernels can take its memory as it is."""
     dtype = parameter.dtype.to_numpy()
-    if array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
-        return array if array.dtype is dtype else array.view(dtype)
-    return _plain_copy(parameter, array)
+    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+        return None
+    return array if array.dtype is dtype else array.view(dtype)
 
 
-def _plain_copy(parameter: Parameter, array: Array) -> Array:
+def _temporary(parameter: Parameter, array: Array) -> Array:
+    """A plain array in the place of `array`, with its values unless the kernel only writes."""
     dtype = parameter.dtype.to_numpy()
     return np.empty(array.shape, dtype) if parameter.role == "out" else np.array(array, dtype, order="C")
 

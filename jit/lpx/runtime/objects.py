@@ -191,7 +191,8 @@ def link_object(
 def _tell_perf(data: bytes, linked: LinkedObject) -> None:
     """Names the functions to Linux perf, in the file where it looks for those of a just-in-time compiler."""
     with open(f"/tmp/perf-{os.getpid()}.map", "a", encoding="utf-8") as file:
-        file.writelines(f"{address:x} {size:x} lpx:{name}\n" for name, address, size in elf.function_addresses(data, linked.addresses))
+        functions = elf.function_addresses(data, linked.addresses)
+        file.writelines(f"{address:x} {size:x} lpx:{name}\n" for name, address, size in functions)
 
 
 def make_immortal(value: object) -> None:

@@ -81,10 +81,7 @@ class EntryEmitter:
         return self.unit.extern(name, VOID)
 
     def _emit_outputs(self) -> Any:
-        """`ptr outputs(specialisation, args, nargs, kwnames)`.
-
-        The given outputs, null if none are, -1 if the count is wrong.
-        """
+        """The given outputs of a call: null if there are none, -1 if the number of arguments is wrong."""
         with self.unit.function("lpx_outputs", PTR, PTR, PTR, I64, PTR, local=True, inline=True) as (
             code,
             specialisation,
@@ -114,7 +111,7 @@ class EntryEmitter:
         return self._named("lpx_outputs")
 
     def _emit_allocate(self) -> Any:
-        """`ptr allocate(argument, extents)`: a new array for an output; null with an exception set."""
+        """A new array for an output, or null with an exception set."""
         with self.unit.function("lpx_allocate", PTR, PTR, PTR, local=True, inline=True) as (code, argument, extents):
             shape = code.stack(I64, MAX_DIMENSIONS)
             ndim = argument.get(ARGUMENT["ndim"])
@@ -131,7 +128,7 @@ class EntryEmitter:
         return self._named("lpx_allocate")
 
     def _emit_run(self) -> Any:
-        """`i32 run(specialisation, slots)`: the kernel's status, or -1."""
+        """Runs the kernel, without the GIL if it is long; its status."""
         enter, leave = (self.unit.extern(name, VOID) for name in ("lpx_long_enter", "lpx_long_leave"))
         with self.unit.function("lpx_run", I32, PTR, PTR, local=True, inline=True) as (code, specialisation, slots):
             entry = specialisation.get(SPECIALISATION["entry"])
@@ -146,10 +143,7 @@ class EntryEmitter:
         return self._named("lpx_run")
 
     def _emit_results(self) -> Any:
-        """`ptr results(objects, n, borrowed)`.
-
-        N objects as what the call returns; takes the references unless borrowed.
-        """
+        """What a call returns for n output objects, of which it takes the references unless they are borrowed."""
         with self.unit.function("lpx_results", PTR, PTR, I64, I32, local=True) as (code, objects, n, borrowed):
             with code.when(n.eq(0)):
                 code.call(self.api["Py_IncRef"], code.symbol(self.none))  # mortal before Python 3.12
@@ -170,7 +164,7 @@ class EntryEmitter:
         return self._named("lpx_results")
 
     def _emit_launch(self) -> Any:
-        """`ptr launch(specialisation, outs, slots, kwout)`: runs a matched call and makes its result."""
+        """Runs a call that matched and makes its result. `kwout` is the object given as `out=`, or null."""
         fail, format_ = self.unit.text("lpx_fail_name", "fail"), self.unit.text("lpx_fail_format", "i")
         with self.unit.function("lpx_launch", PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
             code,
@@ -225,7 +219,7 @@ class EntryEmitter:
             code.call(self.api["Py_DecRef"], (objects + i * 8).load(PTR))
 
     def _emit_fall_back(self) -> Any:
-        """`ptr fall_back(self, args, nargsf, kwnames)`: the call, in Python."""
+        """The same call, in Python."""
         message = self.unit.text("lpx_no_fallback", "this function was never initialised")
         with self.unit.function("lpx_fall_back", PTR, PTR, PTR, I64, PTR, local=True) as (
             code,

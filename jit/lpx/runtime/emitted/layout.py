@@ -17,9 +17,7 @@ OBJECT = Record(refcount=I64, type=PTR)
 """`PyObject` of a build with the GIL."""
 TUPLE_SIZE = Record(16, size=I64)
 """`PyVarObject`."""
-ARRAY = Record(
-    16, data=PTR, ndim=I32, shape=PTR, strides=PTR, base=PTR, descr=PTR, flags=I32
-)  # fmt: skip
+ARRAY = Record(16, data=PTR, ndim=I32, shape=PTR, strides=PTR, base=PTR, descr=PTR, flags=I32)
 """`PyArrayObject`."""
 DESCR = Record(24, kind=I8, char=I8, byteorder=I8, former_flags=I8, number=I32)
 """`PyArray_Descr`, the part that all versions share."""
@@ -29,9 +27,7 @@ WRITEABLE = 0x0400
 MAX_DIMENSIONS = 64
 """NumPy's limit."""
 
-INSTANCE = Record(
-    16, vectorcall=PTR, dict=PTR, weakrefs=PTR, fallback=PTR, live=PTR, table=PTR
-)  # fmt: skip
+INSTANCE = Record(16, vectorcall=PTR, dict=PTR, weakrefs=PTR, fallback=PTR, live=PTR, table=PTR)
 """An instance of the native type: `live` owns the memory at `table`."""
 
 TABLE = Record(count=I64, slots=I64, arguments=I64)

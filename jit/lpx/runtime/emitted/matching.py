@@ -28,7 +28,7 @@ class MatchEmitter:
         self.match = self._emit_match()
 
     def _emit_check(self) -> Any:
-        """`i32 check(argument, object, slots, extents, span)`: whether one object fits; fills what it says."""
+        """Whether one object fits an ARGUMENT; notes its data in `slots`, its extents, and its span of memory."""
         with self.unit.function("lpx_check", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
             code,
             argument,
@@ -72,7 +72,7 @@ class MatchEmitter:
         return self.unit.extern("lpx_check", I32)
 
     def _emit_overlaps(self) -> Any:
-        """`i32 overlaps(specialisation, bound, spans, n)`: whether written memory is also that of another argument."""
+        """Whether memory that one of the n arguments has written is also that of another, or of a bound array."""
         with self.unit.function("lpx_overlaps", I32, PTR, PTR, PTR, I64, local=True) as (
             code,
             specialisation,
@@ -98,7 +98,7 @@ class MatchEmitter:
         return self.unit.extern("lpx_overlaps", I32)
 
     def _emit_match(self) -> Any:
-        """See above."""
+        """The whole decision for one specialisation."""
         with self.unit.function("lpx_match", I32, PTR, PTR, PTR, PTR, PTR, local=True, inline=True) as (
             code,
             specialisation,

@@ -63,7 +63,7 @@ class PoolEmitter:
         self._emit_settings()
 
     def _emit_futex(self) -> Any:
-        """`void futex(ptr word, i64 operation, i32 value)`: waits while *word == value, or wakes `value` waiters.
+        """Waits while *word == value, or wakes `value` of those who wait.
 
         Waiting may end early: callers look again. Systems without futexes sleep a little.
         """
@@ -83,7 +83,7 @@ class PoolEmitter:
         return unit.extern("lpx_futex", VOID)
 
     def _emit_clock(self) -> Any:
-        """`i64 now()`: nanoseconds."""
+        """A clock in nanoseconds."""
         unit = self.unit
         clock = unit.extern("clock_gettime", I32, I32, PTR)
         with unit.function("lpx_now", I64, local=True) as (code,):
@@ -109,7 +109,7 @@ class PoolEmitter:
             code.leave_when(now >= deadline.get())
 
     def _emit_fail(self) -> Any:
-        """`void fail(ptr region, i32 status)`: keeps the first failure and frees whoever waits at a barrier."""
+        """Notes a failure, if it is the first one, and frees whoever waits at a barrier."""
         unit = self.unit
         with unit.function("lpx_fail", VOID, PTR, I32, local=True) as (code, region, status):
             code.compare_exchange(region + REGION["status"].offset, code.i32(0), status)
@@ -136,7 +136,7 @@ class PoolEmitter:
             code.call(self.fail, region, status)
 
     def _emit_worker(self) -> Any:
-        """`ptr worker(ptr index)`: the loop of one worker thread."""
+        """The loop of one worker thread; its index is passed as a pointer."""
         unit = self.unit
         with unit.function("lpx_worker", PTR, PTR, local=True) as (code, argument):
             index = argument.address()
@@ -156,7 +156,7 @@ class PoolEmitter:
         return unit.extern("lpx_worker", PTR)
 
     def _emit_start(self) -> Any:
-        """`void start(i32 wanted)`: starts workers until there are `wanted`, or as many as the system allows."""
+        """Starts workers until there are `wanted`, or as many as the system allows."""
         unit = self.unit
         create = unit.extern("pthread_create", I32, PTR, PTR, PTR, PTR)
         detach = unit.extern("pthread_detach", I32, PTR)
