@@ -30,6 +30,7 @@ from lpx.frontends.numpy.tracing import (
 )
 from lpx.graph.executable import Executable, compile_graph
 from lpx.runtime import arrays as generic
+from lpx.runtime.foreign import to_numpy
 from lpx.runtime.native import NativeFunction
 from lpx.source import capture
 from lpx.target import Target
@@ -128,7 +129,7 @@ class JitFunction(NativeFunction):
             if isinstance(target, np.ndarray):
                 np.copyto(target, content)
             else:
-                np.copyto(generic.to_numpy(target, name), content)
+                np.copyto(to_numpy(target, name, writable=True), content)
 
     def _compile(self, arguments: Abstract) -> tuple[TracedFunction, Executable]:
         found = self._compiled.get(arguments)

@@ -16,7 +16,7 @@ from lpx.errors import DefinitionError, LpxError
 from lpx.expr.nodes import Var
 from lpx.frontends.numpy.trace import Number, Trace, TracedArray
 from lpx.graph.nodes import Dim, Graph, Value
-from lpx.runtime.arrays import to_numpy
+from lpx.runtime.foreign import to_numpy
 
 Dynamic = Mapping[str, Mapping[int, str]]
 """For each argument, the names of its symbolic dimensions: `{"x": {0: "n"}}`."""
