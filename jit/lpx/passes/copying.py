@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Expr, Var
+from lpx.expr.nodes import Const, Expr, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
-from lpx.passes.folding import fold
+from lpx.passes.folding import fold, is_false, is_true
 
 
 def instantiate(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
@@ -24,6 +24,22 @@ def instantiate(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
     if allocated:
         stmt = traverse.replace_buffers(stmt, {b: _fresh_buffer(b, replacements) for b in allocated})
     return _rename(stmt, replacements, variables)
+
+
+def decided(stmt: Stmt) -> Stmt | None:
+    """The branch that a constant condition takes, nothing for a store whose mask is off; None for other statements."""
+    match stmt:
+        case nodes.If(cond=Const(value=value), then=then, orelse=orelse):
+            taken = then if value else orelse
+            return nodes.Seq(()) if taken is None else taken
+        case nodes.Store(mask=mask) if mask is not None and is_false(mask):
+            return nodes.Seq(())
+        case nodes.Store(mask=mask) if mask is not None and is_true(mask):
+            return replace(stmt, mask=None)
+        case nodes.Seq(stmts=stmts) if any(isinstance(s, nodes.Seq) for s in stmts):
+            return traverse.sequence(stmts)
+        case _:
+            return None
 
 
 def rebind(stmt: Stmt) -> Stmt:
@@ -54,7 +70,7 @@ def _rename(stmt: Stmt, values: Mapping[Var, Expr], bound: Mapping[Var, Var]) ->
             case nodes.Block(axes=axes):
                 return replace(node, axes=tuple(replace(axis, var=bound[axis.var]) for axis in axes))
             case _:
-                return None
+                return decided(node)
 
     return traverse.transform(stmt, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpx import dtypes
+from lpx.arith.analyzer import Analyzer
 from lpx.errors import CompileError
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
@@ -16,6 +17,7 @@ from lpx.expr.buffer import Buffer, Layout
 from lpx.expr.nodes import AddressOf, Binary, Const, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Function, Stmt
+from lpx.passes import knowledge
 from lpx.passes.folding import fold
 
 
@@ -31,20 +33,22 @@ class FlattenBuffers:
 
     def __call__(self, function: Function) -> Function:
         flattening = _Flattening()
+        entry = knowledge.at_entry(function) if _has_layouts(function) else None
         return replace(
             function,
             params=tuple(replace(p, buffer=flattening.buffer(p.buffer)) for p in function.params),
-            body=traverse.transform(function.body, flattening.statement, flattening.expression),
+            body=flattening.statement(function.body, entry),
             constants={flattening.buffer(b): physical_data(b, data) for b, data in function.constants.items()},
             attrs={**function.attrs, "stage": "flat"},
         )
 
 
-@dataclass(slots=True)
 class _Flattening:
-    _flat: dict[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
-    _strides: dict[Buffer, tuple[Expr, ...]] = field(default_factory=dict[Buffer, tuple[Expr, ...]])
-    _memo: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    """The flat buffers made so far, with the strides that lead into them."""
+
+    def __init__(self) -> None:
+        self._flat: dict[Buffer, Buffer] = {}
+        self._strides: dict[Buffer, tuple[Expr, ...]] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """The buffer of one axis that stands for `buffer`."""
@@ -53,41 +57,60 @@ class _Flattening:
             self._strides[buffer] = buffer.strides or _row_major(physical_shape(buffer))
         return self._flat[buffer]
 
-    def expression(self, expr: Expr) -> Expr:
-        return expr_traverse.transform(expr, self._on_node, self._memo)
+    def statement(self, stmt: Stmt, analyzer: Analyzer | None) -> Stmt:
+        """`stmt` with flat accesses. With an `analyzer`, what layouts make of indices is simplified."""
+        memo: dict[Expr, Expr] = {}
 
-    def _on_node(self, expr: Expr) -> Expr | None:
-        if isinstance(expr, Load | AddressOf):
-            flat = self.buffer(expr.buffer)
-            return replace(expr, buffer=flat, indices=self._index(expr.buffer, expr.indices))
-        return None
+        def on_node(expr: Expr) -> Expr | None:
+            if isinstance(expr, Load | AddressOf):
+                flat = self.buffer(expr.buffer)
+                return replace(expr, buffer=flat, indices=self._index(expr.buffer, expr.indices, analyzer))
+            return None
 
-    def statement(self, stmt: Stmt) -> Stmt | None:
+        def on_expr(expr: Expr) -> Expr:
+            return expr_traverse.transform(expr, on_node, memo)
+
+        if analyzer is None:
+            rebuilt = traverse.map_children(stmt, lambda s: self.statement(s, None), on_expr)
+        else:
+            rebuilt = knowledge.visit_children(stmt, analyzer, self.statement, on_expr)
+        return self._access(rebuilt, analyzer)
+
+    def _access(self, stmt: Stmt, analyzer: Analyzer | None) -> Stmt:
         match stmt:
             case nodes.Store(buffer=buffer, indices=indices) | nodes.AtomicUpdate(buffer=buffer, indices=indices):
-                return replace(stmt, buffer=self.buffer(buffer), indices=self._index(buffer, indices))
+                return replace(stmt, buffer=self.buffer(buffer), indices=self._index(buffer, indices, analyzer))
             case nodes.Alloc(buffer=buffer):
                 return replace(stmt, buffer=self.buffer(buffer))
             case nodes.AsyncCopy():
                 return replace(
                     stmt,
                     target=self.buffer(stmt.target),
-                    target_indices=self._index(stmt.target, stmt.target_indices),
+                    target_indices=self._index(stmt.target, stmt.target_indices, analyzer),
                     source=self.buffer(stmt.source),
-                    source_indices=self._index(stmt.source, stmt.source_indices),
+                    source_indices=self._index(stmt.source, stmt.source_indices, analyzer),
                 )
             case nodes.CallFunction(buffers=buffers):
                 return replace(stmt, buffers=tuple(self.buffer(b) for b in buffers))
             case _:
-                return None
+                return stmt
 
-    def _index(self, buffer: Buffer, indices: Sequence[Expr]) -> tuple[Expr]:
+    def _index(self, buffer: Buffer, indices: Sequence[Expr], analyzer: Analyzer | None) -> tuple[Expr]:
         self.buffer(buffer)
         physical = indices if buffer.layout is None else _apply(buffer.layout, indices)
         total: Expr = build.const(0)
         for index, stride in zip(physical, self._strides[buffer], strict=True):
             total = _add(total, _times(fold(build.cast(index, dtypes.index)), stride))
-        return (total,)
+        # What reads memory has the masks that it needs, which simplification under the conditions around might drop.
+        if analyzer is None or buffer.layout is None or knowledge.reads_memory(total):
+            return (total,)
+        return (analyzer.simplify(total),)
+
+
+def _has_layouts(function: Function) -> bool:
+    allocated = (s.buffer for s in traverse.walk(function.body) if isinstance(s, nodes.Alloc))
+    buffers = (*(p.buffer for p in function.params), *function.constants, *allocated)
+    return any(buffer.layout is not None for buffer in buffers)
 
 
 def _apply(layout: Layout, indices: Sequence[Expr]) -> list[Expr]:

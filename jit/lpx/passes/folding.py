@@ -126,17 +126,8 @@ def _fold_constants(expr: Binary, x: int, y: int) -> Expr:
 def _fold_identity(expr: Binary) -> Expr:
     a, b, op = expr.a, expr.b, expr.op
     left, right = constant(a), constant(b)
-    if op == "add":
-        if left == 0:
-            return b
-        if right == 0:
-            return a
-        if right is not None and isinstance(a, Binary) and a.op == "add":
-            inner = constant(a.b)
-            if inner is not None:
-                return _fold_identity_sum(a.a, expr.dtype.wrap(inner + right), expr)
-    if op == "sub" and right == 0:
-        return a
+    if op in ("add", "sub"):
+        return _fold_sum(expr, left, right)
     if op == "mul":
         if left == 1:
             return b
@@ -144,9 +135,62 @@ def _fold_identity(expr: Binary) -> Expr:
             return a
         if (left == 0 and _cannot_fail(b)) or (right == 0 and _cannot_fail(a)):
             return Const(expr.dtype, 1, 0)
+        if right is not None and expr.dtype == dtypes.index:
+            return _fold_product(expr, right)
     if op == "floordiv" and right == 1:
         return a
     return expr
+
+
+def _fold_sum(expr: Binary, left: int | None, right: int | None) -> Expr:
+    """Zeros go; constants of index arithmetic move outwards, where they join: `(x + 3) + (y - 1)` is `(x + y) + 2`."""
+    if right == 0:
+        return expr.a
+    if left == 0 and expr.op == "add":
+        return expr.b
+    if expr.dtype != dtypes.index:
+        return expr
+    x, first = _split_constant(expr.a)
+    y, second = _split_constant(expr.b)
+    if x is expr.a and (y is expr.b or isinstance(expr.b, Const)):
+        return expr
+    if expr.op == "sub":
+        second = -second
+    if y is None or x is None:
+        term = x if y is None else y
+        if term is None or (x is None and expr.op == "sub"):
+            return expr
+        return _plus_constant(term, first + second)
+    return _plus_constant(fold(build.binary(expr.op, x, y)), first + second)
+
+
+def _split_constant(expr: Expr) -> tuple[Expr | None, int]:
+    """(term, constant) of a sum; no term for a constant."""
+    match expr:
+        case Const(value=value):
+            return None, int(value)
+        case Binary(op="add", a=a, b=Const(value=value)):
+            return a, int(value)
+        case Binary(op="sub", a=a, b=Const(value=value)):
+            return a, -int(value)
+        case _:
+            return expr, 0
+
+
+def _plus_constant(term: Expr, value: int) -> Expr:
+    if value == 0:
+        return term
+    return build.binary("add" if value > 0 else "sub", term, Const(term.dtype, 1, abs(value)))
+
+
+def _fold_product(expr: Binary, factor: int) -> Expr:
+    """`(x * 2) * 3` is `x * 6`, and `(x + 2) * 3` is `x * 3 + 6`."""
+    if isinstance(expr.a, Binary) and expr.a.op == "mul" and isinstance(expr.a.b, Const):
+        return build.binary("mul", expr.a.a, Const(expr.dtype, 1, expr.dtype.wrap(int(expr.a.b.value) * factor)))
+    term, offset = _split_constant(expr.a)
+    if term is None or offset == 0:
+        return expr
+    return _plus_constant(fold(build.binary("mul", term, expr.b)), offset * factor)
 
 
 def _cannot_fail(expr: Expr) -> bool:
@@ -157,10 +201,6 @@ def _cannot_fail(expr: Expr) -> bool:
             return _cannot_fail(a) and _cannot_fail(b)
         case _:
             return False
-
-
-def _fold_identity_sum(term: Expr, total: int, expr: Binary) -> Expr:
-    return term if total == 0 else build.binary("add", term, Const(expr.dtype, 1, total))
 
 
 def _fold_ramps(expr: Binary) -> Expr:

@@ -15,6 +15,7 @@ from lpx.ir import nodes as ir
 from lpx.ir import traverse
 from lpx.ir.nodes import For, Stmt
 from lpx.passes import knowledge
+from lpx.passes.copying import decided
 from lpx.passes.folding import FALSE, TRUE, conjuncts, fold
 
 Side = Literal["below", "above"]
@@ -33,13 +34,14 @@ class Cut:
     is_sharp: bool
 
 
-def find_cut(loop: For, analyzer: Analyzer, ignored: frozenset[Expr]) -> Cut | None:
+def find_cut(loop: For, analyzer: Analyzer, ignored: frozenset[Expr], *, selects: bool) -> Cut | None:
     """Where to cut `loop` for the first guard in it that allows it, together with guards of the same point.
 
-    `analyzer` knows what holds inside the loop, `ignored` are guards that are not to be looked at.
+    `analyzer` knows what holds inside the loop, `ignored` are guards that are not to be looked at. Guards are the
+    conditions of branches and, if asked for, of `selects` that read memory.
     """
     first: Cut | None = None
-    for guard, path in _guards(loop, ignored):
+    for guard, path in _guards(loop, ignored, selects):
         cut = _cut_of(loop, guard, path, analyzer)
         if cut is None:
             continue
@@ -60,31 +62,25 @@ def settle(stmt: Stmt, guards: frozenset[Expr], value: bool) -> Stmt:
             return truth
         return fold(node) if node.dtype.is_bool or isinstance(node, nodes.Select) else None
 
-    def on_stmt(node: Stmt) -> Stmt | None:
-        if isinstance(node, ir.If) and isinstance(node.cond, nodes.Const):
-            taken = node.then if node.cond.value else node.orelse
-            return ir.Seq(()) if taken is None else taken
-        return None
-
-    return traverse.transform(stmt, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo))
+    return traverse.transform(stmt, decided, lambda e: expr_traverse.transform(e, on_node, memo))
 
 
-def _guards(loop: For, ignored: frozenset[Expr]) -> Iterator[tuple[Compare, tuple[Stmt, ...]]]:
-    """Comparisons of indices that decide branches, and selects that read memory; with the statements around them."""
+def _guards(loop: For, ignored: frozenset[Expr], selects: bool) -> Iterator[tuple[Compare, tuple[Stmt, ...]]]:
+    """Comparisons of indices that decide something, with the statements around them."""
     stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(loop.body, ())]
     while stack:
         stmt, path = stack.pop()
-        for cond in _conditions(stmt):
+        for cond in _conditions(stmt, selects):
             for part in conjuncts(cond):
                 if isinstance(part, Compare) and part.a.dtype == dtypes.index and part not in ignored:
                     yield part, path
         stack.extend((s, (*path, stmt)) for s in reversed(traverse.substatements(stmt)))
 
 
-def _conditions(stmt: Stmt) -> Iterator[Expr]:
+def _conditions(stmt: Stmt, selects: bool) -> Iterator[Expr]:
     if isinstance(stmt, ir.If):
         yield stmt.cond
-    for expr in traverse.expressions(stmt):
+    for expr in traverse.expressions(stmt) if selects else ():
         for node in expr_traverse.walk(expr):
             if isinstance(node, nodes.Select) and (knowledge.reads_memory(node.a) or knowledge.reads_memory(node.b)):
                 yield node.cond

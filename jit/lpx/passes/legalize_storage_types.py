@@ -25,6 +25,8 @@ class LegalizeStorageTypes:
     """
 
     def __call__(self, function: Function) -> Function:
+        if not any(e.dtype.is_storage_only for e in traverse.walk_expressions(function.body)):
+            return function
         memo: dict[Expr, Expr] = {}
         body = traverse.transform(function.body, on_expr=lambda e: expr_traverse.transform(e, _legalize, memo))
         return function if body is function.body else replace(function, body=body)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Binary, Expr, Load, Select
+from lpx.ir import traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.masking import both, masked, may_fail, negated, safe_division
@@ -24,6 +25,8 @@ class MaskLoads:
     """
 
     def __call__(self, function: Function) -> Function:
+        if not any(isinstance(e, Select) for e in traverse.walk_expressions(function.body)):
+            return function
         body = _visit(function.body, knowledge.at_entry(function))
         return function if body is function.body else replace(function, body=body)
 

@@ -37,12 +37,10 @@ CPU: tuple[Pass, ...] = (
     Simplify(),
     VectorizeLoops(),
     UnrollLoops(),
-    Simplify(),  # copies and masks that are decided go before anything looks at them
     PromoteAccumulators(),  # once every place of a tile has an access of its own
-    MaskLoads(),
+    MaskLoads(),  # after all simplification, which may drop a mask that a branch or select implies
     LegalizeStorageTypes(),
     FlattenBuffers(),
-    Simplify(),
 )
 """What happens to every function on its way to machine code."""
 

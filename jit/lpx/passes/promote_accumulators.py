@@ -16,6 +16,7 @@ from lpx.passes import knowledge
 from lpx.passes.register_slots import (
     Access,
     AccessTable,
+    ReadCache,
     Slot,
     assign_slots,
     collect,
@@ -48,8 +49,12 @@ class PromoteAccumulators:
 class _Promotion:
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._cache = ReadCache()
 
     def visit(self, stmt: Stmt, analyzer: Analyzer) -> Stmt:
+        """`stmt` with what is accumulated inside promoted."""
+        if not any(isinstance(s, For | Alloc) for s in traverse.walk(stmt)):
+            return stmt
         match stmt:
             case nodes.Seq(stmts=stmts):
                 return self._sequence(stmt, stmts, analyzer)
@@ -68,7 +73,7 @@ class _Promotion:
             if not tiles or not isinstance(child, For):
                 done.append(self._descend(child, analyzer))
                 continue
-            starts = _find_starts(done, tiles, analyzer)
+            starts = self._find_starts(done, tiles, analyzer)
             redirect = _Redirect(tiles, starts)
             done = [redirect.statement(s) for s in done]
             loop = self._descend(redirect.statement(child), analyzer)
@@ -90,7 +95,7 @@ class _Promotion:
 
     def _tiles(self, loop: For, analyzer: Analyzer) -> list[Tile]:
         """What can be kept in registers while `loop` runs."""
-        table = collect(loop.body, [loop.var], knowledge.inside(analyzer, loop))
+        table = collect(loop.body, [loop.var], knowledge.inside(analyzer, loop), self._cache)
         tiles: list[Tile] = []
         for buffer, accesses in table.by_buffer.items():
             if buffer.scope == "register" or buffer in table.opaque or len({a.is_store for a in accesses}) < 2:
@@ -99,6 +104,24 @@ class _Promotion:
             if slots is not None and all(_can_be_kept(slot, table) for slot in slots):
                 tiles.append(Tile(buffer, _register_like(buffer, slots), slots))
         return tiles
+
+    def _find_starts(self, done: Sequence[Stmt], tiles: Sequence[Tile], analyzer: Analyzer) -> dict[Slot, Access]:
+        """The stores before a loop that start its slots, such that nothing between looks at the memory they write."""
+        starts: dict[Slot, Access] = {}
+        for tile in tiles:
+            by_place = {slot.place: slot for slot in tile.slots}
+            for stmt in reversed(done):
+                table = collect(stmt, [], analyzer, self._cache)
+                if tile.buffer in table.opaque:
+                    break
+                found = table.by_buffer.get(tile.buffer, [])
+                places = [place_of(access.node.indices, table.bound, analyzer) for access in found]
+                slots = [None if place is None else by_place.get(place) for place in places]
+                matched = {slot: access for slot, access in zip(slots, found, strict=True) if slot is not None}
+                if len(matched) < len(found) or not all(_starts(slot, a, starts) for slot, a in matched.items()):
+                    break
+                starts.update(matched)
+        return starts
 
     def _around(
         self, loop: Stmt, original: For, tiles: Sequence[Tile], starts: Mapping[Slot, Access], analyzer: Analyzer
@@ -114,7 +137,7 @@ class _Promotion:
         return [*core, *(_guarded(slot, tile.write_back(slot)) for tile, slot in started)]
 
     def _allocation(self, stmt: Alloc, analyzer: Analyzer) -> Stmt:
-        table = collect(stmt.body, [], analyzer)
+        table = collect(stmt.body, [], analyzer, self._cache)
         accesses = table.by_buffer.get(stmt.buffer)
         if accesses and stmt.buffer not in table.opaque and stmt.buffer.scope != "register":
             slots = assign_slots(accesses, table.bound, analyzer, self._limit)
@@ -161,25 +184,6 @@ def _guarded(slot: Slot, stmt: Stmt) -> Stmt:
     for guard in reversed(slot.first.guards):
         stmt = If(guard, stmt)
     return stmt
-
-
-def _find_starts(done: Sequence[Stmt], tiles: Sequence[Tile], analyzer: Analyzer) -> dict[Slot, Access]:
-    """The stores before a loop that start its slots, such that nothing between looks at the memory they write."""
-    starts: dict[Slot, Access] = {}
-    for tile in tiles:
-        by_place = {slot.place: slot for slot in tile.slots}
-        for stmt in reversed(done):
-            table = collect(stmt, [], analyzer)
-            if tile.buffer in table.opaque:
-                break
-            found = table.by_buffer.get(tile.buffer, [])
-            places = [place_of(access.node.indices, table.bound, analyzer) for access in found]
-            slots = [None if place is None else by_place.get(place) for place in places]
-            matched = {slot: access for slot, access in zip(slots, found, strict=True) if slot is not None}
-            if len(matched) < len(found) or not all(_starts(slot, a, starts) for slot, a in matched.items()):
-                break
-            starts.update(matched)
-    return starts
 
 
 def _starts(slot: Slot, access: Access, starts: Mapping[Slot, Access]) -> bool:

@@ -42,15 +42,32 @@ class AccessTable:
     bound: set[Var] = field(default_factory=set[Var])
 
 
-def collect(stmt: Stmt, bound: Iterable[Var], analyzer: Analyzer) -> AccessTable:
+def collect(stmt: Stmt, bound: Iterable[Var], analyzer: Analyzer, cache: ReadCache) -> AccessTable:
     """The accesses in `stmt`, in which the variables `bound` change."""
     table = AccessTable(bound=set(bound))
-    _Collector(table, analyzer).visit(stmt, (), is_certain=True, is_shared=False)
+    _Collector(table, analyzer, cache).visit(stmt, (), is_certain=True, is_shared=False)
     return table
 
 
+class ReadCache:
+    """What expressions read; kept, since the statements inside nested loops are looked at once for each loop."""
+
+    def __init__(self) -> None:
+        self._found: dict[Expr, list[tuple[Load | AddressOf, bool]]] = {}
+
+    def reads(self, expr: Expr) -> list[tuple[Load | AddressOf, bool]]:
+        """Loads and addresses in `expr`, operands first, and whether only one side of a select asks for each."""
+        if expr not in self._found:
+            found = list(expr_traverse.walk(expr))
+            sides = [side for node in found if isinstance(node, Select) for side in (node.a, node.b)]
+            optional = {node for side in sides for node in expr_traverse.walk(side)}
+            self._found[expr] = [(node, node in optional) for node in found if isinstance(node, Load | AddressOf)]
+        return self._found[expr]
+
+
 class _Collector:
-    def __init__(self, table: AccessTable, analyzer: Analyzer) -> None:
+    def __init__(self, table: AccessTable, analyzer: Analyzer, cache: ReadCache) -> None:
+        self._memory = cache
         self._table = table
         self._analyzer = analyzer
 
@@ -100,14 +117,10 @@ class _Collector:
         self._table.by_buffer.setdefault(buffer, []).append(access)
 
     def _reads(self, expr: Expr, guards: tuple[Expr, ...], is_certain: bool, is_shared: bool) -> None:
-        optional: set[Expr] = set()
-        for node in expr_traverse.walk(expr):
-            if isinstance(node, Select):
-                optional |= {e for side in (node.a, node.b) for e in expr_traverse.walk(side)}
-        for node in expr_traverse.walk(expr):
+        for node, is_optional in self._memory.reads(expr):
             if isinstance(node, Load):
-                self._add(node.buffer, Access(node, guards, is_certain and node not in optional), is_shared)
-            elif isinstance(node, AddressOf):
+                self._add(node.buffer, Access(node, guards, is_certain and not is_optional), is_shared)
+            else:
                 self._table.opaque.add(node.buffer)
 
 

@@ -70,8 +70,8 @@ def _map(stmt: Stmt, here: Analyzer, within: Analyzer) -> Stmt:
 
 
 def _sequence(stmt: Seq, stmts: list[Stmt]) -> Stmt:
-    same = all(a is b for a, b in zip(stmts, stmt.stmts, strict=True))
-    return stmt if same and len(stmts) > 1 else traverse.sequence(stmts)
+    same = all(a is b and not isinstance(a, Seq) for a, b in zip(stmts, stmt.stmts, strict=True))
+    return stmt if same and len(stmts) != 1 else traverse.sequence(stmts)
 
 
 def _is_nothing(stmt: Stmt) -> bool:

@@ -8,7 +8,7 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import For, Function, Stmt
-from lpx.passes.copying import instantiate
+from lpx.passes.copying import decided, instantiate
 from lpx.passes.folding import constant, fold
 
 
@@ -25,12 +25,12 @@ class UnrollLoops:
     limit: int = 1024
 
     def __call__(self, function: Function) -> Function:
-        body = traverse.transform(function.body, self._unroll)
+        body = traverse.transform(function.body, self._visit)
         return replace(function, body=body) if body is not function.body else function
 
-    def _unroll(self, stmt: Stmt) -> Stmt | None:
+    def _visit(self, stmt: Stmt) -> Stmt | None:
         if not isinstance(stmt, For) or not (stmt.kind == "unrolled" or stmt.pragmas.get("unroll")):
-            return None
+            return decided(stmt)
         extent = constant(stmt.extent)
         if extent is None or extent > self.limit:
             return replace(stmt, kind="serial")
