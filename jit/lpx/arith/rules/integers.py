@@ -6,6 +6,10 @@ from lpx.arith.rules.rule import ZERO, Family, Match, Rule, c1, c2, x, y, z
 from lpx.expr.build import binary, maximum, minimum, unary
 
 
+def _is_negative(m: Match) -> bool:
+    return m.dtype.min_value < m.value(c1) < 0
+
+
 def _is_smallest(m: Match) -> bool:
     return m.value(c1) == m.dtype.min_value
 
@@ -33,6 +37,8 @@ SUMS = Family(
         Rule(-(x - y), y - x),
         Rule(x + (-y), x - y),
         Rule(x - (-y), x + y),
+        Rule(x + c1, x - (0 - c1), _is_negative),
+        Rule(x - c1, x + (0 - c1), _is_negative),
         Rule((x + c1) + c2, x + (c1 + c2)),
         Rule((x + c1) - c2, x + (c1 - c2)),
         Rule((x - c1) + c2, x + (c2 - c1)),
