@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from lpx.codegen.module import GeneratedModule
 from lpx.dtypes import DType
 from lpx.expr import build
 from lpx.expr.buffer import Buffer, Scope
-from lpx.expr.nodes import Const, Expr, Var
+from lpx.expr.nodes import Expr, Var
 from lpx.ir.interpreter import interpret
 from lpx.ir.nodes import For, Function, Module, Param, Role, Stmt, Store
 from lpx.ir.traverse import sequence
@@ -31,6 +32,8 @@ from tests.codegen.worker import Answer, Request
 from tests.support import ROOT
 
 Array = NDArray[Any]
+Compute = Callable[..., Expr]
+Guard = Literal["after", "before"]
 HOST = Target.parse("cpu")
 BASELINE = Target.parse("cpu:x86-64")
 
@@ -75,8 +78,6 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return {name: text for name, text in os.environ.items() if name != "PYTHONPATH" and not name.startswith("LPX_")}
 
 
@@ -110,7 +111,7 @@ def run(
     target: Target = HOST,
     bound: Sequence[Array] = (),
     threads: int = 2,
-    guard: Literal["after", "before"] = "after",
+    guard: Guard = "after",
     interrupted: bool = False,
 ) -> int:
     """Run a compiled program on arrays, in place (also on read-only parameters); its status."""
@@ -132,10 +133,10 @@ def check(
     *,
     targets: Sequence[Target] = (HOST, BASELINE),
     module: Module | None = None,
-    guard: Literal["after", "before"] = "after",
+    guard: Guard = "after",
 ) -> list[Array]:
-    """The arrays after the interpreter's run; the test fails unless compiled code gives the same bits (any NaN is equal to any
-    other).
+    """The arrays after the interpreter's run; the test fails unless compiled code gives the same bits (any NaN is as
+    good as any other).
     """
     verify(function)
     expected = [np.array(inputs[p.buffer.name]) for p in function.params]
@@ -159,7 +160,9 @@ def assert_same_bits(got: Array, want: Array, what: str = "") -> None:
     if not same.all():
         wrong = np.argwhere(~same)
         first = tuple(wrong[0])
-        raise AssertionError(f"{what}: {len(wrong)} of {same.size} differ, first at {first}: {got[first]} for {want[first]}")
+        raise AssertionError(
+            f"{what}: {len(wrong)} of {same.size} differ, first at {first}: {got[first]} for {want[first]}"
+        )
 
 
 # --- building flat functions ---------------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ def load(source: Buffer, index: Expr | int, mask: Expr | None = None) -> Expr:
 
 
 def elementwise(
-    name: str, result: str | DType, operands: Sequence[tuple[str, str | DType]], compute: Any, size: int, lanes: int
+    name: str, result: str | DType, operands: Sequence[tuple[str, str | DType]], compute: Compute, size: int, lanes: int
 ) -> Function:
     """`R[i] = compute(A[i], B[i], ...)` over `size` elements, `lanes` at a time."""
     inputs = [buffer(n, d, size) for n, d in operands]
@@ -199,7 +202,3 @@ def elementwise(
     value = compute(*(load(b, index) for b in inputs))
     body = serial(i, size // lanes, store(out, index, value))
     return function(name, {**dict.fromkeys(inputs, "in"), out: "out"}, body)
-
-
-def constant(value: float, dtype: str) -> Const:
-    return build.const(value, dtype)

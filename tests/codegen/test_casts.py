@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import build
+from lpx.expr.nodes import Expr
 from lpx.ir.scalars import cast as reference_cast
-from lpx.target import Target
 from lpx.ir.traverse import sequence
+from lpx.target import Target
 from tests.codegen.harness import (
     BASELINE,
     HOST,
@@ -32,7 +35,11 @@ LANES = 16
 def converted(values: Array, source: str, target_dtype: str, target: Target, lanes: int = LANES) -> Array:
     """`values` after the compiled conversion."""
     size = len(values)
-    program = elementwise("convert", target_dtype, [("A", source)], lambda a: build.cast(a, target_dtype), size, lanes)
+
+    def compute(a: Expr) -> Expr:
+        return build.cast(a, target_dtype)
+
+    program = elementwise("convert", target_dtype, [("A", source)], compute, size, lanes)
     result = np.zeros(size, dtypes.parse(target_dtype).to_numpy())
     assert run(program, [values, result], target=target) == 0
     return result
@@ -51,8 +58,8 @@ def all_codes(dtype: str) -> Array:
 
 
 def neighbours(dtype: str, wide: str) -> Array:
-    """Values of a wide float around which rounding to a narrow one changes: its values, the midpoints between them, and the
-    wide values right beside both.
+    """Values of a wide float around which rounding to a narrow one changes: the narrow values, the midpoints between
+    them, and the wide values right beside both.
     """
     with np.errstate(invalid="ignore"):  # signalling NaNs
         codes = all_codes(dtype).astype(np.float64)
@@ -105,7 +112,25 @@ FLOATS = ("float32", "float64", *NARROW)
 
 def corner_values(dtype: DType) -> Array:
     if dtype.is_float:
-        edges = [0.0, 0.3, 0.5, 0.9999, 1.0, 1.5, 2.5, 3.0, 7.0, 8.0, 15.5, 127.0, 128.0, 255.5, 256.0, 32767.0, 65535.0]
+        edges = [
+            0.0,
+            0.3,
+            0.5,
+            0.9999,
+            1.0,
+            1.5,
+            2.5,
+            3.0,
+            7.0,
+            8.0,
+            15.5,
+            127.0,
+            128.0,
+            255.5,
+            256.0,
+            32767.0,
+            65535.0,
+        ]
         powers = [2.0**k * s for k in (15, 16, 31, 32, 53, 62, 63, 64, 70) for s in (1 - 2.0**-24, 1, 1 + 2.0**-23)]
         both = [s * v for v in edges + powers for s in (1, -1)]
         with np.errstate(over="ignore"):
@@ -135,11 +160,18 @@ def test_every_pair_of_dtypes(source: str, target: Target) -> None:
 
 
 def test_bitcasts_keep_bits() -> None:
-    for source, result in (("float32", "int32"), ("int64", "float64"), ("float16", "bfloat16"), ("uint8", "float8_e5m2")):
+    for source, result in (
+        ("float32", "int32"),
+        ("int64", "float64"),
+        ("float16", "bfloat16"),
+        ("uint8", "float8_e5m2"),
+    ):
         bits = dtypes.parse(source).bits
         values = np.random.default_rng(2).integers(0, 1 << bits, 64, np.uint64, endpoint=False).astype(f"u{bits // 8}")
         values = values.view(dtypes.parse(source).to_numpy())
-        program = elementwise("view", result, [("A", source)], lambda a, r=result: build.bitcast(a, r), 64, LANES)
+        program = elementwise(
+            "view", result, [("A", source)], functools.partial(build.bitcast, dtype=result), 64, LANES
+        )
         got = np.zeros(64, dtypes.parse(result).to_numpy())
         assert run(program, [values, got]) == 0
         assert got.tobytes() == values.tobytes()

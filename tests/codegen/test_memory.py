@@ -8,7 +8,8 @@ import pytest
 from lpx import dtypes
 from lpx.codegen.cpu import lower_to_llvm
 from lpx.expr import build
-from lpx.expr.nodes import Expr
+from lpx.expr.buffer import Scope
+from lpx.expr.nodes import Expr, Var
 from lpx.ir.nodes import Alloc, Check, Function, Stmt
 from lpx.ir.traverse import sequence
 from lpx.target import Target
@@ -16,6 +17,7 @@ from tests.codegen.harness import (
     BASELINE,
     HOST,
     Array,
+    Guard,
     assembly,
     buffer,
     check,
@@ -29,13 +31,13 @@ from tests.codegen.harness import (
 AVX2 = Target.parse("cpu:x86-64-v3")
 TARGETS = tuple(t for t in (HOST, AVX2, BASELINE) if t.runs_here)
 STORABLE = ("bool", "int4", "int8", "int16", "float16", "float32", "int64", "float64")
-SIDES = ("after", "before")
+SIDES: tuple[Guard, ...] = ("after", "before")
 
 
 def numbers(dtype: str, size: int) -> Array:
     """Small distinct numbers, or a mix of bools."""
     if dtype == "bool":
-        return np.arange(size) % 3 == 0
+        return np.array(np.arange(size) % 3 == 0)
     return (np.arange(size) % 7 + 1).astype(dtypes.parse(dtype).to_numpy())
 
 
@@ -48,30 +50,43 @@ def copy_through(dtype: str, source_size: int, index: Expr, lanes: int, mask: Ex
 
 @pytest.mark.parametrize("guard", SIDES)
 @pytest.mark.parametrize("dtype", STORABLE)
-def test_contiguous_reversed_and_strided_reads_stay_inside(dtype: str, guard: str) -> None:
-    for lanes, stride in [(8, 1), (8, -1), (8, 2), (5, 2), (8, 3), (16, 3), (8, 4), (2, 4), (8, 5), (8, -2), (3, 1), (8, 0)]:
+def test_contiguous_reversed_and_strided_reads_stay_inside(dtype: str, guard: Guard) -> None:
+    for lanes, stride in [
+        (8, 1),
+        (8, -1),
+        (8, 2),
+        (5, 2),
+        (8, 3),
+        (16, 3),
+        (8, 4),
+        (2, 4),
+        (8, 5),
+        (8, -2),
+        (3, 1),
+        (8, 0),
+    ]:
         span = abs(stride) * (lanes - 1) + 1
         first = span - 1 if stride < 0 else 0
         program = copy_through(dtype, span, build.ramp(first, stride, lanes), lanes)
-        check(program, {"A": numbers(dtype, span), "R": numbers(dtype, lanes)}, targets=TARGETS, guard=guard)  # type: ignore[arg-type]
+        check(program, {"A": numbers(dtype, span), "R": numbers(dtype, lanes)}, targets=TARGETS, guard=guard)
 
 
 @pytest.mark.parametrize("guard", SIDES)
 @pytest.mark.parametrize("dtype", STORABLE)
 @pytest.mark.parametrize("stride", [1, -1, 2, 3])
-def test_masked_reads_touch_only_lanes_that_are_on(dtype: str, stride: int, guard: str) -> None:
+def test_masked_reads_touch_only_lanes_that_are_on(dtype: str, stride: int, guard: Guard) -> None:
     lanes, count = 16, 11
     span = abs(stride) * (count - 1) + 1
     first = span - 1 if stride < 0 else 0
     on = build.compare("lt", build.ramp(0, 1, lanes), count)
     program = copy_through(dtype, span, build.ramp(first, stride, lanes), lanes, on)
-    check(program, {"A": numbers(dtype, span), "R": numbers(dtype, lanes)}, targets=TARGETS, guard=guard)  # type: ignore[arg-type]
+    check(program, {"A": numbers(dtype, span), "R": numbers(dtype, lanes)}, targets=TARGETS, guard=guard)
 
 
 @pytest.mark.parametrize("guard", SIDES)
 @pytest.mark.parametrize("dtype", STORABLE)
 @pytest.mark.parametrize("stride", [1, -1, 2, 3])
-def test_masked_writes_touch_only_lanes_that_are_on(dtype: str, stride: int, guard: str) -> None:
+def test_masked_writes_touch_only_lanes_that_are_on(dtype: str, stride: int, guard: Guard) -> None:
     lanes, count = 16, 9
     span = abs(stride) * (count - 1) + 1
     first = span - 1 if stride < 0 else 0
@@ -79,7 +94,7 @@ def test_masked_writes_touch_only_lanes_that_are_on(dtype: str, stride: int, gua
     on = build.compare("le", build.ramp(1, 1, lanes), count)
     body = store(r, build.ramp(first, stride, lanes), load(a, build.ramp(0, 1, lanes)), on)
     program = function("write", {a: "in", r: "inout"}, body)
-    check(program, {"A": numbers(dtype, lanes), "R": numbers(dtype, span)[::-1].copy()}, targets=TARGETS, guard=guard)  # type: ignore[arg-type]
+    check(program, {"A": numbers(dtype, lanes), "R": numbers(dtype, span)[::-1].copy()}, targets=TARGETS, guard=guard)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "float64"])
@@ -131,7 +146,7 @@ def test_select_with_masked_loads_on_both_sides() -> None:
     program = function("concat", {a: "in", b: "in", r: "out"}, store(r, where, value))
     inputs = {"A": numbers("float32", 8), "B": numbers("float32", 8) * 2, "R": np.zeros(16, np.float32)}
     for guard in SIDES:
-        check(program, inputs, targets=TARGETS, guard=guard)  # type: ignore[arg-type]
+        check(program, inputs, targets=TARGETS, guard=guard)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
@@ -152,10 +167,10 @@ def test_tail_masks_of_loops(lanes: int, dtype: str) -> None:
 # --- buffers inside functions ---------------------------------------------------------------------------------------
 
 
-def dot_product(scope: str, places: str) -> Function:
+def dot_product(scope: Scope, places: str) -> Function:
     """Sum of A * B over 64 elements with 8 partial sums in a temporary."""
     a, b, r = buffer("A", "float32", 64), buffer("B", "float32", 64), buffer("R", "float32", 1)
-    t = buffer("T", "float32", 8, scope=scope)  # type: ignore[arg-type]
+    t = buffer("T", "float32", 8, scope=scope)
     k = build.var("k")
     lanes = build.ramp(k * 8, 1, 8)
     wide = build.ramp(0, 1, 8)
@@ -178,7 +193,7 @@ def dot_product(scope: str, places: str) -> Function:
 
 @pytest.mark.parametrize("places", ["disjoint", "overlapping"])
 @pytest.mark.parametrize("scope", ["register", "local", "global"])
-def test_temporaries_of_every_scope(scope: str, places: str) -> None:
+def test_temporaries_of_every_scope(scope: Scope, places: str) -> None:
     rng = np.random.default_rng(6)
     inputs = {name: rng.standard_normal(64).astype(np.float32) for name in "AB"}
     check(dot_product(scope, places), {**inputs, "R": np.zeros(1, np.float32)}, targets=TARGETS)
@@ -204,16 +219,14 @@ def test_masked_register_stores_keep_other_lanes() -> None:
     check(program, {"A": np.arange(8, dtype=np.int32), "R": np.zeros(8, np.int32)}, targets=TARGETS)
 
 
-def scratch_program(size: int | Expr, *symbols: Expr, failing: bool = False) -> Function:
+def scratch_program(size: int | Expr, *symbols: Var, failing: bool = False) -> Function:
     """Doubles A through a temporary of `size` elements; with a check between that may fail."""
     a, r = buffer("A", "float32", size), buffer("R", "float32", size)
     t = buffer("T", "float32", size, scope="local")
     i, j = build.var("i"), build.var("j")
     checks: list[Stmt] = [Check(build.compare("lt", load(a, 0), 100.0), "too large")] if failing else []
-    body = sequence(
-        [serial(i, size, store(t, i, load(a, i) * 2.0)), *checks, serial(j, size, store(r, j, load(t, j)))]
-    )
-    return function("scratch", {a: "in", r: "out"}, Alloc(t, body), *symbols)  # type: ignore[arg-type]
+    body = sequence([serial(i, size, store(t, i, load(a, i) * 2.0)), *checks, serial(j, size, store(r, j, load(t, j)))])
+    return function("scratch", {a: "in", r: "out"}, Alloc(t, body), *symbols)
 
 
 def test_large_and_symbolic_temporaries_come_from_scratch_memory() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import cast
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ import pytest
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import build
-from lpx.expr.nodes import Expr
-from lpx.ir.nodes import Function
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import BinaryOp, CompareOp, Expr
+from lpx.ir.nodes import Function, Role
 from tests.codegen.harness import (
     BASELINE,
     HOST,
     Array,
+    Compute,
     assert_same_bits,
     buffer,
     check,
@@ -30,11 +34,12 @@ from tests.codegen.harness import (
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 FLOATS = ("float32", "float64")
-Compute = Callable[..., Expr]
+Unary = Callable[[Expr], Expr]
+Binary = Callable[[Expr, Expr], Expr]
 
 FLOAT_CORNERS = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 0.49999997, -0.49999997, 3.7, -3.7, 1e-40, -1e-40, 1e30, -1e30,
-    8388607.5, -8388607.5, 8388608.0, 4503599627370495.5, -4503599627370495.5, 4503599627370496.0,
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 0.49999997, -0.49999997, 3.7, -3.7, 1e-40, -1e-40, 1e30,
+    -1e30, 8388607.5, -8388607.5, 8388608.0, 4503599627370495.5, -4503599627370495.5, 4503599627370496.0,
     np.inf, -np.inf, np.nan, 1.1754944e-38,
 ]  # fmt: skip
 
@@ -69,7 +74,7 @@ def all_of(name: str, dtype: str, arity: int, size: int, lanes: int, ops: Mappin
     results = {op: compute(*operands) for op, compute in ops.items()}
     outputs = {op: buffer(op, value.dtype, size) for op, value in results.items()}
     stores = [store(outputs[op], index, value) for op, value in results.items()]
-    params = {**dict.fromkeys(inputs, "in"), **dict.fromkeys(outputs.values(), "out")}
+    params: dict[Buffer, Role] = {**dict.fromkeys(inputs, "in"), **dict.fromkeys(outputs.values(), "out")}
     return function(name, params, serial(i, size // lanes, *stores))
 
 
@@ -80,16 +85,20 @@ def differential(dtype: str, lanes: int, ops: Mapping[str, Compute], operands: S
     check(program, {**outputs, **inputs})
 
 
-def binary(op: str) -> Compute:
-    return lambda a, b: build.binary(op, a, b)  # type: ignore[arg-type]
+def binary(op: str) -> Binary:
+    return functools.partial(build.binary, cast("BinaryOp", op))
 
 
-def compare(op: str) -> Compute:
-    return lambda a, b: build.compare(op, a, b)  # type: ignore[arg-type]
+def compare(op: str) -> Binary:
+    return functools.partial(build.compare, cast("CompareOp", op))
+
+
+def by_constant(op: str, value: int) -> Unary:
+    return lambda a: build.binary(cast("BinaryOp", op), a, value)
 
 
 def primitive(op: str) -> Compute:
-    return lambda *args: build.call(op, *args)
+    return functools.partial(build.call, op)
 
 
 COMPARES = {op: compare(op) for op in ("eq", "ne", "lt", "le")}
@@ -116,13 +125,13 @@ def test_divisions_and_shifts_by_constants(dtype: str) -> None:
     a = np.resize(corners(element), 32)
     divisors = [c for c in (1, 2, 3, 7, 10, 64, element.max_value, -1, -2, -7, element.min_value) if c]
     legal = [c for c in divisors if element.min_value <= c <= element.max_value]
-    ops: dict[str, Compute] = {}
+    ops: dict[str, Unary] = {}
     for c in legal:
         for op in ("floordiv", "floormod", "truncdiv", "truncmod"):
-            ops[f"{op}{c}".replace("-", "m")] = lambda x, op=op, c=c: build.binary(op, x, c)
+            ops[f"{op}{c}".replace("-", "m")] = by_constant(op, c)
     for c in (0, 1, element.bits - 1, element.bits, 100):
         for op in ("shl", "shr"):
-            ops[f"{op}{c}"] = lambda x, op=op, c=c: build.binary(op, x, c)
+            ops[f"{op}{c}"] = by_constant(op, c)
     for lanes in (1, 8):
         differential(dtype, lanes, ops, [a])
 
@@ -130,7 +139,7 @@ def test_divisions_and_shifts_by_constants(dtype: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_unary_operations(dtype: str, lanes: int) -> None:
-    ops: dict[str, Compute] = {"neg": lambda a: -a, "invert": lambda a: ~a}
+    ops: dict[str, Unary] = {"neg": lambda a: -a, "invert": lambda a: ~a}
     ops |= {n: primitive(n) for n in ("abs", "popcount", "clz", "ctz")}
     differential(dtype, lanes, ops, [np.resize(corners(dtypes.parse(dtype)), 32)])
 
@@ -146,7 +155,7 @@ def test_float_operators(dtype: str, lanes: int) -> None:
 @pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_unary_operations(dtype: str, lanes: int) -> None:
-    ops: dict[str, Compute] = {"neg": lambda a: -a}
+    ops: dict[str, Unary] = {"neg": lambda a: -a}
     ops |= {n: primitive(n) for n in ("sqrt", "floor", "ceil", "trunc", "rint", "abs")}
     ops |= {n: primitive(n) for n in ("isnan", "isinf", "isfinite", "signbit")}
     rng = np.random.default_rng(3)
@@ -157,7 +166,7 @@ def test_float_unary_operations(dtype: str, lanes: int) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("constant", [0.0, -0.0, 1.0, np.nan, np.inf])
 def test_minimum_and_maximum_with_a_constant(dtype: str, constant: float) -> None:
-    ops: dict[str, Compute] = {
+    ops: dict[str, Unary] = {
         "below": lambda a: build.minimum(a, constant),
         "above": lambda a: build.maximum(a, constant),
         "first": lambda a: build.maximum(build.const(constant, dtype), a),
@@ -169,14 +178,17 @@ def test_minimum_and_maximum_with_a_constant(dtype: str, constant: float) -> Non
 def test_bool_operators(lanes: int) -> None:
     names = ("bitand", "bitor", "bitxor", "min", "max")
     differential("bool", lanes, {n: binary(n) for n in names} | COMPARES, pairs(dtypes.bool_, lanes))
-    differential("bool", lanes, {"not": lambda a: ~a}, [np.array([True, False] * 4)])
+    negation: dict[str, Unary] = {"not": lambda a: ~a}
+    differential("bool", lanes, negation, [np.array([True, False] * 4)])
 
 
 def fma_operands(dtype: str, count: int) -> list[Array]:
     """Random bits; sums that cancel; exponents near the ends; ties that a second rounding would break."""
     rng = np.random.default_rng(4)
     bits = dtypes.parse(dtype).bits
-    noise = [rng.integers(0, 1 << bits, count, np.uint64, endpoint=False).astype(f"u{bits // 8}").view(dtype) for _ in "abc"]
+    noise = [
+        rng.integers(0, 1 << bits, count, np.uint64, endpoint=False).astype(f"u{bits // 8}").view(dtype) for _ in "abc"
+    ]
     x, y = (rng.uniform(-2, 2, count).astype(dtype) for _ in "ab")
     with np.errstate(all="ignore"):
         close = -(x * y) * (1 + rng.integers(-2, 3, count) * np.finfo(dtype).eps)
@@ -185,7 +197,9 @@ def fma_operands(dtype: str, count: int) -> list[Array]:
         ulp = np.finfo(dtype).eps
         one = np.ones(count, dtype)
         ties = (one + np.array(ulp, dtype) * rng.integers(0, 9, count), one, np.full(count, ulp / 2 * (1 + ulp), dtype))
-    extreme = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny, 5e-324], dtype)
+    extreme = np.array(
+        [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny, 5e-324], dtype
+    )
     cube = [np.array(column, dtype) for column in zip(*product(extreme, repeat=3), strict=True)]
     sets = [noise, [x, y, close], list(tiny), list(ties), cube]
     return [np.concatenate([np.asarray(s[k], dtype) for s in sets]) for k in range(3)]

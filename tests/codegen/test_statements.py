@@ -10,7 +10,7 @@ from lpx.codegen.checks import INTERRUPTED
 from lpx.codegen.cpu import lower_to_llvm
 from lpx.errors import CompileError, InternalError
 from lpx.expr import build
-from lpx.expr.nodes import Expr
+from lpx.expr.nodes import BinaryOp, Expr
 from lpx.expr.ops import Op
 from lpx.ir import nodes as ir
 from lpx.ir.hardware import BF16_DOT, PREFETCH, VNNI_DOT
@@ -19,6 +19,8 @@ from lpx.target import Target
 from tests.codegen.harness import (
     BASELINE,
     HOST,
+    Array,
+    Guard,
     assembly,
     buffer,
     check,
@@ -29,6 +31,14 @@ from tests.codegen.harness import (
     serial,
     store,
 )
+
+
+def increment(a: Expr) -> Expr:
+    return a + 1.0
+
+
+def double(a: Expr) -> Expr:
+    return a + a
 
 
 def test_branches_lets_and_loops_from_any_start() -> None:
@@ -176,7 +186,10 @@ def test_a_failure_before_a_barrier_lets_nobody_wait() -> None:
     second = serial(j, 64, store(r, j, load(a, j)), kind="parallel")
     body = ir.ParallelRegion(sequence([first, ir.Barrier("region"), second]))
     for _ in range(20):
-        assert run(function("fails", {a: "in", r: "inout"}, body), [np.arange(64, dtype=np.int32), np.zeros(64, np.int32)]) == 1
+        assert (
+            run(function("fails", {a: "in", r: "inout"}, body), [np.arange(64, dtype=np.int32), np.zeros(64, np.int32)])
+            == 1
+        )
 
 
 def test_parallel_loops_inside_parallel_loops_are_serial() -> None:
@@ -216,7 +229,7 @@ def test_long_kernels_stop_when_interrupted(kind: ir.ForKind) -> None:
 
 
 def test_short_kernels_do_not_poll() -> None:
-    program = elementwise("short", "float32", [("A", "float32")], lambda a: a + 1.0, 1024, 16)
+    program = elementwise("short", "float32", [("A", "float32")], increment, 1024, 16)
     generated = lower_to_llvm(program, HOST)
     assert not generated.polls
     assert "lpx_interrupted" not in generated.text
@@ -237,7 +250,9 @@ def test_functions_call_each_other() -> None:
     n = build.var("n")
     x, y = buffer("X", "float32", n), buffer("Y", "float32", n)
     i = build.var("i")
-    body = sequence([ir.Check(build.compare("lt", load(x, 0), 50.0), "no"), serial(i, n, store(y, i, load(x, i) * 2.0))])
+    body = sequence(
+        [ir.Check(build.compare("lt", load(x, 0), 50.0), "no"), serial(i, n, store(y, i, load(x, i) * 2.0))]
+    )
     twice = function("twice", {x: "in", y: "out"}, body, n)
     a, r, t = (buffer(name, "float32", 10) for name in "ART")
     size = (build.const(10),)
@@ -273,11 +288,11 @@ ATOMIC = [
 
 
 @pytest.mark.parametrize(("dtype", "op"), ATOMIC)
-def test_atomic_updates(dtype: str, op: str) -> None:
+def test_atomic_updates(dtype: str, op: BinaryOp) -> None:
     a, r = buffer("A", dtype, 16), buffer("R", dtype, 4)
     i = build.var("i")
-    scalar = serial(i, 8, ir.AtomicUpdate(op, r, (i % 4,), load(a, i)))  # type: ignore[arg-type]
-    vector = ir.AtomicUpdate(op, r, (build.ramp(0, 1, 4),), load(a, build.ramp(8, 1, 4)))  # type: ignore[arg-type]
+    scalar = serial(i, 8, ir.AtomicUpdate(op, r, (i % 4,), load(a, i)))
+    vector = ir.AtomicUpdate(op, r, (build.ramp(0, 1, 4),), load(a, build.ramp(8, 1, 4)))
     program = function("update", {a: "in", r: "inout"}, sequence([scalar, vector]))
     kind = dtypes.parse(dtype).to_numpy()
     values = (np.arange(16) % 2 == 0) if dtype == "bool" else (np.arange(16) % 5 + 1).astype(kind)
@@ -289,7 +304,12 @@ def test_atomic_updates_of_many_threads_lose_nothing() -> None:
         r = buffer("R", dtype, 1)
         i = build.var("i")
         one = build.const(1, dtype)
-        body = serial(i, 100_000 if dtype != "bfloat16" else 200, ir.AtomicUpdate("add", r, (build.const(0),), one), kind="parallel")
+        body = serial(
+            i,
+            100_000 if dtype != "bfloat16" else 200,
+            ir.AtomicUpdate("add", r, (build.const(0),), one),
+            kind="parallel",
+        )
         got = np.zeros(1, dtypes.parse(dtype).to_numpy())
         assert run(function("count", {r: "inout"}, body), [got]) == 0
         assert float(got[0]) == (100_000 if dtype != "bfloat16" else 200)
@@ -297,18 +317,23 @@ def test_atomic_updates_of_many_threads_lose_nothing() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 16, 17, 100, 259])
 @pytest.mark.parametrize("guard", ["after", "before"])
-def test_copies_move_exactly_their_elements(count: int, guard: str) -> None:
+def test_copies_move_exactly_their_elements(count: int, guard: Guard) -> None:
     a, r = buffer("A", "float32", count), buffer("R", "float32", count)
     zero = (build.const(0),)
     steps: list[ir.Stmt] = [ir.AsyncCopy(r, zero, a, zero, count), ir.AsyncCommit(), ir.AsyncWait(0)]
     program = function("copy", {a: "in", r: "out"}, sequence(steps))
     inputs = {"A": np.arange(count, dtype=np.float32), "R": np.zeros(count, np.float32)}
-    check(program, inputs, guard=guard)  # type: ignore[arg-type]
+    check(program, inputs, guard=guard)
 
 
 def dot_program(op: Op, lanes: int, kinds: tuple[str, str, str], group: int) -> ir.Function:
     t, u, s = kinds
-    a, b, c, r = buffer("A", t, lanes), buffer("B", u, lanes * group), buffer("C", s, lanes * group), buffer("R", t, lanes)
+    a, b, c, r = (
+        buffer("A", t, lanes),
+        buffer("B", u, lanes * group),
+        buffer("C", s, lanes * group),
+        buffer("R", t, lanes),
+    )
     narrow = build.ramp(0, 1, lanes * group)
     args: list[Expr] = [load(a, build.ramp(0, 1, lanes)), load(b, narrow), load(c, narrow)]
     value = build.hardware_call(op, args)
@@ -321,7 +346,7 @@ def test_dot_product_instructions(lanes: int) -> None:
         pytest.skip("this processor has no dot product instructions")
     rng = np.random.default_rng(lanes)
     program = dot_program(VNNI_DOT, lanes, ("int32", "uint8", "int8"), 4)
-    inputs = {
+    inputs: dict[str, Array] = {
         "A": rng.integers(-(1 << 31), 1 << 31, lanes).astype(np.int32),
         "B": rng.integers(0, 256, 4 * lanes).astype(np.uint8),
         "C": rng.integers(-128, 128, 4 * lanes).astype(np.int8),
@@ -331,7 +356,7 @@ def test_dot_product_instructions(lanes: int) -> None:
     assert "vpdpbusd" in assembly(lower_to_llvm(program, HOST), HOST)
     program = dot_program(BF16_DOT, lanes, ("float32", "bfloat16", "bfloat16"), 2)
     bfloat16 = dtypes.bfloat16.to_numpy()
-    floats = {
+    floats: dict[str, Array] = {
         "A": rng.standard_normal(lanes).astype(np.float32),
         "B": rng.standard_normal(2 * lanes).astype(bfloat16),
         "C": rng.standard_normal(2 * lanes).astype(bfloat16),
@@ -385,6 +410,6 @@ def test_unlowered_functions_are_refused() -> None:
 
 
 def test_arithmetic_of_storage_types_is_refused() -> None:
-    program = elementwise("half", "float16", [("A", "float16")], lambda a: a + a, 8, 8)
+    program = elementwise("half", "float16", [("A", "float16")], double, 8, 8)
     with pytest.raises(InternalError, match="add of float16"):
         lower_to_llvm(program, HOST)

@@ -6,30 +6,33 @@ import numpy as np
 import pytest
 
 from lpx import dtypes
-from lpx.expr import build
-from lpx.expr.nodes import Expr
-from tests.codegen.harness import HOST, assembly, buffer, check, function, load, store
 from lpx.codegen.cpu import lower_to_llvm
+from lpx.expr import build
+from lpx.expr.nodes import BinaryOp, Expr
+from lpx.ir.traverse import sequence
+from tests.codegen.harness import HOST, assembly, buffer, check, function, load, store
 
 
 @pytest.mark.parametrize("lanes", [2, 3, 4, 5, 7, 8, 13, 16, 32])
 @pytest.mark.parametrize("op", ["add", "mul", "min", "max"])
-def test_horizontal_reductions_combine_in_halves(op: str, lanes: int) -> None:
+def test_horizontal_reductions_combine_in_halves(op: BinaryOp, lanes: int) -> None:
     rng = np.random.default_rng(lanes)
     for dtype in ("float32", "int16"):
         a, r = buffer("A", dtype, lanes), buffer("R", dtype, 1)
-        value = build.horizontal_reduce(op, load(a, build.ramp(0, 1, lanes)))  # type: ignore[arg-type]
+        value = build.horizontal_reduce(op, load(a, build.ramp(0, 1, lanes)))
         program = function("reduce", {a: "in", r: "out"}, store(r, 0, value))
         values = (rng.standard_normal(lanes) * 100).astype(dtype)
         check(program, {"A": values, "R": np.zeros(1, dtype)})
 
 
 @pytest.mark.parametrize("op", ["bitand", "bitor", "bitxor"])
-def test_horizontal_reductions_of_bools(op: str) -> None:
+def test_horizontal_reductions_of_bools(op: BinaryOp) -> None:
     a, r = buffer("A", "bool", 8), buffer("R", "bool", 1)
-    value = build.horizontal_reduce(op, load(a, build.ramp(0, 1, 8)))  # type: ignore[arg-type]
+    value = build.horizontal_reduce(op, load(a, build.ramp(0, 1, 8)))
     for values in ([True] * 8, [False] * 8, [True] * 7 + [False]):
-        check(function("reduce", {a: "in", r: "out"}, store(r, 0, value)), {"A": np.array(values), "R": np.zeros(1, bool)})
+        check(
+            function("reduce", {a: "in", r: "out"}, store(r, 0, value)), {"A": np.array(values), "R": np.zeros(1, bool)}
+        )
 
 
 SHUFFLES: list[tuple[list[int], list[int]]] = [
@@ -63,8 +66,6 @@ def test_ramps_with_constant_and_variable_strides() -> None:
     a, r = buffer("A", "int64", 2), buffer("R", "int64", 24)
     first, step = load(a, 0), load(a, 1)
     ramps: list[Expr] = [build.ramp(first, step, 8), build.ramp(0, 3, 8), build.ramp(first, -2, 8)]
-    from lpx.ir.traverse import sequence
-
     body = sequence([store(r, build.ramp(8 * k, 1, 8), value) for k, value in enumerate(ramps)])
     check(function("ramps", {a: "in", r: "out"}, body), {"A": np.array([5, -7]), "R": np.zeros(24, np.int64)})
 
@@ -73,8 +74,6 @@ def test_selects_by_lane_and_as_a_whole() -> None:
     a, r = buffer("A", "float32", 16), buffer("R", "float32", 16)
     wide = build.ramp(0, 1, 8)
     x, y = load(a, wide), load(a, build.ramp(8, 1, 8))
-    from lpx.ir.traverse import sequence
-
     body = sequence(
         [
             store(r, wide, build.select(build.compare("lt", x, y), x, y)),

@@ -88,4 +88,3 @@ def main() -> None:
             return
         pickle.dump(run(request), sink)
         sink.flush()
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lpx.codegen import types
 from lpx.codegen.checks import OUT_OF_MEMORY
 from lpx.codegen.frame import Frame
-from lpx.codegen.storage import Memory, accessed_places, register_slots, static_bytes
+from lpx.codegen.storage import Memory, register_slots, static_bytes
 from lpx.codegen.types import PTR, Value, int32, int64, memory_element_of
 from lpx.errors import CompileError
 from lpx.expr.buffer import Buffer
@@ -32,7 +32,7 @@ def emit_alloc(frame: Frame, stmt: ir.Alloc) -> None:
 
 
 def _in_registers(frame: Frame, stmt: ir.Alloc) -> None:
-    places = accessed_places(stmt.buffer, stmt.body)
+    places = frame.kernel.registers.get(stmt.buffer, ())
     size = static_bytes(stmt.buffer)
     if places is not None:
         frame.emitter.storage[stmt.buffer] = register_slots(frame.b, stmt.buffer, places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lpx.codegen.builder import Builder
@@ -11,6 +11,7 @@ from lpx.codegen.checks import CheckTable
 from lpx.codegen.index_facts import IndexFacts
 from lpx.codegen.module import ModuleText
 from lpx.codegen.polling import Polling
+from lpx.codegen.storage import Place, register_places
 from lpx.expr.buffer import Buffer
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
@@ -22,8 +23,9 @@ _MOST_SCOPES = 64  # each access lists every scope but its own: quadratic in tex
 class Kernel:
     """One function of the program: the module it goes to, and facts about it.
 
-    `scopes` holds alias metadata of each buffer: no two buffers of a function overlap. `bound` gives, for each function
-    of the program, the constants that are passed to it by pointer.
+    `scopes` holds alias metadata of each buffer: no two buffers of a function overlap. `registers` gives the places of
+    each register buffer that are accessed. `bound` gives, for each function of the program, the constants that are
+    passed to it by pointer.
     """
 
     function: ir.Function
@@ -34,11 +36,13 @@ class Kernel:
     facts: IndexFacts = field(default_factory=IndexFacts)
     polling: Polling = field(init=False)
     scopes: Mapping[Buffer, str] = field(init=False)
+    registers: Mapping[Buffer, Sequence[Place] | None] = field(init=False)
     _bodies: int = 0
 
     def __post_init__(self) -> None:
         self.polling = Polling(self.function.body)
         self.scopes = self._alias_scopes()
+        self.registers = register_places(self.function.body)
 
     def builder(self) -> Builder:
         """A builder for one more LLVM function of the kernel."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,17 +54,23 @@ def constant_place(index: Expr) -> Place | None:
             return None
 
 
-def accessed_places(buffer: Buffer, body: ir.Stmt) -> list[Place] | None:
-    """The disjoint places of all accesses to `buffer`; None when some index is not constant, or two places overlap."""
-    places: set[Place] = set()
-    for index in _indices_of(buffer, body):
+def register_places(body: ir.Stmt) -> Mapping[Buffer, Sequence[Place] | None]:
+    """For each `register` buffer the disjoint places of all accesses to it; None when some index is not constant, or
+    two places overlap.
+    """
+    places: dict[Buffer, set[Place] | None] = {}
+    for buffer, index in _register_accesses(body):
+        known = places.setdefault(buffer, set())
         place = constant_place(index)
         if place is None:
-            return None
-        places.add(place)
-    ordered = sorted(places)
-    disjoint = all(a[0] + a[1] <= b[0] for a, b in pairwise(ordered))
-    return ordered if disjoint else None
+            places[buffer] = None
+        elif known is not None:
+            known.add(place)
+    return {buffer: None if found is None else _if_disjoint(sorted(found)) for buffer, found in places.items()}
+
+
+def _if_disjoint(places: Sequence[Place]) -> Sequence[Place] | None:
+    return places if all(a[0] + a[1] <= b[0] for a, b in pairwise(places)) else None
 
 
 def register_slots(b: Builder, buffer: Buffer, places: Iterable[Place]) -> Slots:
@@ -86,13 +92,15 @@ def static_bytes(buffer: Buffer) -> int | None:
     return math.prod(int(e) for e in extents) * buffer.dtype.itemsize
 
 
-def _indices_of(buffer: Buffer, body: ir.Stmt) -> Iterable[Expr]:
+def _register_accesses(body: ir.Stmt) -> Iterable[tuple[Buffer, Expr]]:
+    if not any(isinstance(s, ir.Alloc) and s.buffer.scope == "register" for s in traverse.walk(body)):
+        return
     for expr in traverse.walk_expressions(body):
-        if isinstance(expr, Load | AddressOf) and expr.buffer is buffer:
-            yield from expr.indices
+        if isinstance(expr, Load | AddressOf) and expr.buffer.scope == "register":
+            yield expr.buffer, expr.indices[0]
     for stmt in traverse.walk(body):
-        if isinstance(stmt, ir.Store | ir.AtomicUpdate) and stmt.buffer is buffer:
-            yield from stmt.indices
+        if isinstance(stmt, ir.Store | ir.AtomicUpdate) and stmt.buffer.scope == "register":
+            yield stmt.buffer, stmt.indices[0]
 
 
 def _largest_power(size: int) -> int:
