@@ -169,7 +169,7 @@ def physical_data(buffer: Buffer, data: NDArray[np.generic]) -> NDArray[np.gener
     """The elements of a constant in the order they have in memory; elements that no index reaches are 0."""
     if buffer.layout is None and buffer.strides is None:
         return np.ascontiguousarray(data).reshape(-1)
-    grid: list[NDArray[np.int64]] = list(np.indices(data.shape))
+    grid: Sequence[NDArray[np.int64]] = [np.asarray(axis, np.int64) for axis in np.indices(data.shape)]
     if buffer.layout is not None:
         values = dict(zip(buffer.layout.variables, grid, strict=True))
         grid = [_evaluate(target, values) for target in buffer.layout.targets]

@@ -14,16 +14,16 @@ from lpx.expr import build, nodes
 from lpx.expr.nodes import Binary, Broadcast, Const, Expr, Ramp
 
 _INTEGER: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
+    "add": int.__add__,
+    "sub": int.__sub__,
+    "mul": int.__mul__,
     "min": min,
     "max": max,
-    "bitand": operator.and_,
-    "bitor": operator.or_,
-    "bitxor": operator.xor,
+    "bitand": int.__and__,
+    "bitor": int.__or__,
+    "bitxor": int.__xor__,
 }
-_DIVISION: dict[str, Callable[[int, int], int]] = {"floordiv": operator.floordiv, "floormod": operator.mod}
+_DIVISION: dict[str, Callable[[int, int], int]] = {"floordiv": int.__floordiv__, "floormod": int.__mod__}
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -47,6 +47,8 @@ def fold(expr: Expr) -> Expr:
             return FALSE if value else TRUE
         case nodes.Select(cond=Const(value=value), a=a, b=b):
             return a if value else b
+        case nodes.Cast(value=Const(value=value)) if expr.dtype.is_integer and expr.value.dtype.is_integer:
+            return Const(expr.dtype, 1, expr.dtype.wrap(int(value)))
         case nodes.Cast(value=Broadcast(value=value)):
             return build.broadcast(build.cast(value, expr.dtype), expr.lanes)
         case _:

@@ -13,10 +13,12 @@ from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.ir.verify import verify
 from lpx.passes.contract_accumulations import ContractAccumulations
+from lpx.passes.expand_math import ExpandMath
 from lpx.passes.flatten_buffers import FlattenBuffers
 from lpx.passes.legalize_storage_types import LegalizeStorageTypes
 from lpx.passes.lower_blocks import LowerBlocks
 from lpx.passes.mask_loads import MaskLoads
+from lpx.passes.narrow_indices import NarrowIndices
 from lpx.passes.partition_loops import PartitionLoops
 from lpx.passes.plan_allocations import PlanAllocations
 from lpx.passes.promote_accumulators import PromoteAccumulators
@@ -40,7 +42,9 @@ CPU: tuple[Pass, ...] = (
     PromoteAccumulators(),  # once every place of a tile has an access of its own
     MaskLoads(),  # after all simplification, which may drop a mask that a branch or select implies
     LegalizeStorageTypes(),
+    ExpandMath(),
     FlattenBuffers(),
+    NarrowIndices(),
 )
 """What happens to every function on its way to machine code."""
 
