@@ -18,7 +18,7 @@ from lpx.source import Span, capture
 from lpx.te.bounds import IndexCheck, check_indices
 from lpx.te.functions import Scalar
 from lpx.te.reduction import Reduce
-from lpx.te.shapes import parse_shape
+from lpx.te.shapes import parse_dtype, parse_shape
 from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar, Operation, Tensor, element_hint, open_frames, plain
 
@@ -66,7 +66,7 @@ def placeholder(shape: object, dtype: object = "float32", name: str = "A", *, in
     Raises: ShapeError, DTypeError on a shape or dtype that is none.
     """
     span = capture()
-    tensor = Tensor(name, dtypes.parse(dtype), parse_shape(shape, name, span))
+    tensor = Tensor(name, parse_dtype(dtype), parse_shape(shape, name, span))
     tensor.define(Placeholder(outputs=(tensor,), inout=inout, span=span))
     return tensor
 
@@ -76,7 +76,7 @@ def constant(array: object, name: str = "constant") -> Tensor:
     span = capture()
     elements: NDArray[np.generic] = np.array(array)
     elements.flags.writeable = False
-    tensor = Tensor(name, dtypes.parse(elements.dtype), tuple(build.const(extent) for extent in elements.shape))
+    tensor = Tensor(name, parse_dtype(elements.dtype), tuple(build.const(extent) for extent in elements.shape))
     tensor.define(Constant(outputs=(tensor,), array=elements, span=span))
     return tensor
 
@@ -144,9 +144,7 @@ def trace(body: Body, extents: Sequence[Expr], label: str, span: Span | None, *,
     is_tuple = isinstance(returned, tuple | list)
     entries = tuple(cast("Sequence[object]", returned)) if is_tuple else (returned,)
     if not entries:
-        raise DefinitionError(
-            f"the body of {label} returns an empty tuple", hint="return one element or more", span=span
-        )
+        raise DefinitionError(f"the body of {label} returns nothing", hint="return one element or more", span=span)
     spans: dict[Expr, Span | None] = {}
     memo: dict[Expr, Expr] = {}
     values = tuple(plain(_element(entry, label, span), spans, memo) for entry in entries)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
+from lpx.te.shapes import parse_dtype
 
 Scalar = Expr | bool | int | float
 _F = TypeVar("_F", bound=Callable[..., Expr])
@@ -18,17 +19,17 @@ _F = TypeVar("_F", bound=Callable[..., Expr])
 
 def const(value: bool | int | float, dtype: object = None) -> Expr:
     """The constant `value`; without `dtype` bool, int64 or float32 by its Python type."""
-    return build.const(value, dtype)
+    return build.const(value, None if dtype is None else parse_dtype(dtype))
 
 
 def cast(value: Scalar, dtype: object) -> Expr:
     """`value` converted: to nearest even among floats; float to integer truncates and saturates; integers wrap."""
-    return build.cast(value, dtype)
+    return build.cast(value, parse_dtype(dtype))
 
 
 def bitcast(value: Expr, dtype: object) -> Expr:
     """The bits of `value` seen as another dtype of the same width."""
-    return build.bitcast(value, dtype)
+    return build.bitcast(value, parse_dtype(dtype))
 
 
 def where(cond: Scalar, a: Scalar, b: Scalar) -> Expr:

@@ -20,7 +20,7 @@ from lpx.expr import build, traverse
 from lpx.expr.nodes import Expr, Load, Var
 from lpx.source import Span, capture
 from lpx.te.functions import Scalar
-from lpx.te.shapes import parse_extent
+from lpx.te.shapes import parse_dtype, parse_extent
 from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar
 
@@ -31,7 +31,7 @@ Identity = Positional[object, DType]
 """From the dtypes of the values to what combining leaves any value unchanged by: numbers or expressions."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reduce(Expr):
     """Component `position` of a reduction of `values` over `axes`; `start` holds the accumulators' first values.
 
@@ -254,7 +254,7 @@ _ARGMIN = Reducer("argmin", _first_of(operator.lt), _identity_of_argmin)
 
 def _arg_extreme(extreme: Reducer, value: Scalar, axis: object, dtype: object) -> tuple[Expr, Expr]:
     span = capture()
-    index_dtype = dtypes.parse(dtype)
+    index_dtype = parse_dtype(dtype)
     if not index_dtype.is_integer:
         raise DTypeError(f"{extreme.name} gives positions as integers, not {index_dtype}", span=span)
     axes = _parse_axes(axis, extreme.name, span)
@@ -282,7 +282,7 @@ def _parse_axes(axis: object, name: str, span: Span | None) -> tuple[AxisVar, ..
     axes = tuple(a for a in given if isinstance(a, AxisVar) and a.kind == "reduce")
     if len(axes) != len(given) or not axes:
         raise DefinitionError(
-            f"the axis of {name} is {axis!r}", hint="give a te.reduce_axis(extent), or a tuple of them", span=span
+            f"the axis of {name} is {axis}", hint="give a te.reduce_axis(extent), or a tuple of them", span=span
         )
     if len(dict.fromkeys(axes)) != len(axes):
         raise DefinitionError(f"{name} reduces twice over one axis", hint="make one te.reduce_axis for each", span=span)

@@ -9,10 +9,11 @@ import numpy as np
 
 from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
+from lpx.dtypes import DType
 from lpx.errors import DTypeError, ShapeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
-from lpx.source import Span
+from lpx.source import Span, capture
 from lpx.te.tensor import AxisVar, Tensor
 
 _SHAPE_NODES = (Binary, Cast, Const, Select, Unary, Var)
@@ -47,6 +48,17 @@ def parse_extent(extent: object, what: str, span: Span | None) -> Expr:
     if number < 0:
         raise ShapeError(f"an extent of {what} is {number}", hint="an extent is at least 0", span=span)
     return build.const(number)
+
+
+def parse_dtype(dtype: object) -> DType:
+    """The element type `dtype` means.
+
+    Raises: DTypeError when there is no such type.
+    """
+    try:
+        return dtypes.parse(dtype)
+    except DTypeError as error:
+        raise DTypeError(error.message, hint=error.hint, span=capture()) from None
 
 
 def symbols_of(exprs: Sequence[Expr]) -> list[Var]:

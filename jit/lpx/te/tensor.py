@@ -25,7 +25,7 @@ Dim = int | Expr
 """One entry of a shape as users give and get it: a number, or an expression over symbols (`te.var`)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AxisVar(Var):
     """The variable of one axis of a definition: it runs over [0, extent).
 
@@ -57,14 +57,14 @@ class Operation:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TensorBuffer(Buffer):
     """The buffer of a tensor."""
 
     tensor: Tensor = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TensorRead(Load):
     """A read that remembers the user's line until its index has been checked; definitions hold plain loads."""
 
@@ -188,8 +188,9 @@ def element_hint(tensor: Tensor) -> str:
 
 def _index(name: str, entry: object, span: Span | None) -> Expr:
     if isinstance(entry, slice) or entry is None or entry is Ellipsis:
+        spelled = "a slice" if isinstance(entry, slice) else "..." if entry is Ellipsis else "None"
         raise ShapeError(
-            f"{name} is read with {'a slice' if isinstance(entry, slice) else entry!r}, but a read is of one element",
+            f"{name} is read with {spelled}, but a read is of one element",
             hint="give every dimension an index; an axis of te.compute runs over a range",
             span=span,
         )
