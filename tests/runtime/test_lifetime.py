@@ -77,3 +77,28 @@ print((resident() - before) // 500)
 """
     left = int(child(code, PYTHONPATH=PATHS))
     assert left <= 32 << 10
+
+
+def test_daemon_thread_returns_from_a_kernel_while_the_interpreter_exits(child: Child) -> None:
+    """CPython ends such a thread by unwinding its stack, through our frames."""
+    code = """
+import sys, threading, time
+import numpy as np
+from lpx.runtime.native import NativeFunction
+from tests.runtime import kernels
+flags = np.zeros(2, np.int64)
+class LastOfAll:
+    def __init__(self):
+        self.flags, self.sleep = flags, time.sleep
+    def __del__(self):
+        self.flags[1] = 1
+        self.sleep(0.1)
+sys.last_of_all = LastOfAll()
+function = NativeFunction(print)
+function.add(kernels.until_told())
+threading.Thread(target=function, args=(flags,), daemon=True).start()
+while not flags[0]:
+    time.sleep(0.001)
+print("leaving")
+"""
+    assert child(code, PYTHONPATH=PATHS).strip() == "leaving"

@@ -306,6 +306,7 @@ class Unit:
         `local` keeps the name inside the unit, `inline` merges the function into its callers.
         """
         made = self.extern(name, result, *parameters)
+        made.attributes.add("uwtable")  # a thread that ends while the interpreter exits is unwound through here
         if local:
             made.linkage = "internal"
         if inline:
@@ -322,6 +323,10 @@ class Unit:
             return known
         return ir.Function(self.module, ir.FunctionType(result, parameters, var_arg=variadic), name)
 
+    def named(self, name: str) -> Any:
+        """A function or global that the unit has already."""
+        return self.module.globals[name]
+
     def variable(self, name: str, type_: Any, align: int | None = None, *, local: bool = True) -> Any:
         """A zero-initialised global."""
         made = ir.GlobalVariable(self.module, type_, name)
@@ -336,7 +341,7 @@ class Unit:
 
     def address(self, name: str) -> Any:
         """The address of a function or global, as an LLVM constant."""
-        return ir.FormattedConstant(PTR, self.module.globals[name].get_reference())
+        return ir.FormattedConstant(PTR, self.named(name).get_reference())
 
     def constants(self, name: str, *elements: Any) -> Any:
         """A constant structure of LLVM constants, laid out as in C."""

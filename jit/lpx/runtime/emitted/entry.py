@@ -77,9 +77,6 @@ class EntryEmitter:
         self.fall_back = self._emit_fall_back()
         self.call = self._emit_call()
 
-    def _named(self, name: str) -> Any:
-        return self.unit.extern(name, VOID)
-
     def _emit_outputs(self) -> Any:
         """The given outputs of a call: null if there are none, -1 if the number of arguments is wrong."""
         with self.unit.function("lpx_outputs", PTR, PTR, PTR, I64, PTR, local=True, inline=True) as (
@@ -108,7 +105,7 @@ class EntryEmitter:
             with code.when(is_tuple), code.when(out.get(TUPLE_SIZE["size"]).eq(outputs)):
                 code.ret(out + self.tuple_items)
             code.ret(no_match)
-        return self._named("lpx_outputs")
+        return self.unit.named("lpx_outputs")
 
     def _emit_allocate(self) -> Any:
         """A new array for an output, or null with an exception set."""
@@ -125,7 +122,7 @@ class EntryEmitter:
             null = code.null()
             array_type = code.symbol(self.array_type)
             code.ret(code.call(self.new_array, array_type, descr, ndim, shape, null, null, 0, null))
-        return self._named("lpx_allocate")
+        return self.unit.named("lpx_allocate")
 
     def _emit_run(self) -> Any:
         """Runs the kernel, without the GIL if it is long; its status."""
@@ -140,7 +137,7 @@ class EntryEmitter:
             code.call(self.api["PyEval_RestoreThread"], state)
             code.call(leave)
             code.ret(status)
-        return self._named("lpx_run")
+        return self.unit.named("lpx_run")
 
     def _emit_results(self) -> Any:
         """What a call returns for n output objects, of which it takes the references unless they are borrowed."""
@@ -161,7 +158,7 @@ class EntryEmitter:
                     with made:
                         code.call(self.api["PyTuple_SetItem"], result, i, item)
             code.ret(result)
-        return self._named("lpx_results")
+        return self.unit.named("lpx_results")
 
     def _emit_launch(self) -> Any:
         """Runs a call that matched and makes its result. `kwout` is the object given as `out=`, or null."""
@@ -212,7 +209,7 @@ class EntryEmitter:
                 code.call(self.api["Py_IncRef"], kwout)
                 code.ret(kwout)
             code.ret(code.call(self.results, outs, outputs, 1))
-        return self._named("lpx_launch")
+        return self.unit.named("lpx_launch")
 
     def _drop(self, code: Code, objects: Value, n: Value) -> None:
         with code.count(n) as i:
@@ -237,7 +234,7 @@ class EntryEmitter:
             result = code.call(self.api["PyObject_Vectorcall"], fallback, args, nargsf, kwnames)
             code.call(self.api["Py_DecRef"], fallback)
             code.ret(result)
-        return self._named("lpx_fall_back")
+        return self.unit.named("lpx_fall_back")
 
     def _emit_call(self) -> Any:
         with self.unit.function("lpx_call", PTR, PTR, PTR, I64, PTR, local=True) as (
@@ -268,4 +265,4 @@ class EntryEmitter:
                 ):
                     code.ret(code.call(self.launch, specialisation, outs, slots, kwout.get()))
             code.ret(code.call(self.fall_back, self_, args, nargsf, kwnames))
-        return self._named("lpx_call")
+        return self.unit.named("lpx_call")

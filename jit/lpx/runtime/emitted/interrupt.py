@@ -46,7 +46,7 @@ def emit_interrupt(unit: Unit) -> None:
         with code.when(again.eq(0)):
             code.store_atomic(inside, code.i32(0))
         code.ret()
-    handler = unit.extern("lpx_on_interrupt", VOID)
+    handler = unit.named("lpx_on_interrupt")
 
     with unit.function("lpx_long_enter", VOID) as (code,):
         with code.when(code.atomic("add", code.symbol(running), code.i32(1)).eq(0)):

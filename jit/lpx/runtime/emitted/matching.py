@@ -69,7 +69,7 @@ class MatchEmitter:
             span.put(SPAN["end"], data.address() + bytes_.get())
             span.put(SPAN["written"], (flags & WRITEABLE).widen())
             code.ret(1)
-        return self.unit.extern("lpx_check", I32)
+        return self.unit.named("lpx_check")
 
     def _emit_overlaps(self) -> Any:
         """Whether memory that one of the n arguments has written is also that of another, or of a bound array."""
@@ -95,7 +95,7 @@ class MatchEmitter:
                         with code.when(_share(code, start, end, first, first + fixed.get(BOUND["bytes"]))):
                             code.ret(1)
             code.ret(0)
-        return self.unit.extern("lpx_overlaps", I32)
+        return self.unit.named("lpx_overlaps")
 
     def _emit_match(self) -> Any:
         """The whole decision for one specialisation."""
@@ -129,7 +129,7 @@ class MatchEmitter:
                     skip(code, argument, outputs)
                 _require(code, code.call(self.overlaps, specialisation, argument.get(), spans, given).eq(0))
             code.ret(1)
-        return self.unit.extern("lpx_match", I32)
+        return self.unit.named("lpx_match")
 
     def _check_all(
         self, code: Code, argument: Variable, objects: Value, n: Value, slots: Value, extents: Value, spans: Value

@@ -78,7 +78,7 @@ def emit_memory(unit: Unit) -> None:
                         code.ret(block + _HEADER.size)
                     with code.when(code.compare_exchange(place, code.null(), block).eq(0)):
                         code.call(free, block)
-        code.ret(code.call(unit.extern("lpx_scratch_allocate", PTR), size))
+        code.ret(code.call(unit.named("lpx_scratch_allocate"), size))
 
     with unit.function("lpx_scratch_trim", VOID) as (code,):
         with code.count(code.i64(SHELVES)) as index:

@@ -76,7 +76,7 @@ def _emit_dealloc(entry: EntryEmitter) -> None:
         code.call(entry.api["PyObject_GC_UnTrack"], self)
         with code.when(self.get(INSTANCE["weakrefs"]).ne(0)):
             code.call(entry.api["PyObject_ClearWeakRefs"], self)
-        code.call(unit.extern("lpx_clear", I32, PTR), self)
+        code.call(unit.named("lpx_clear"), self)
         type_ = self.get(OBJECT["type"])
         code.call(entry.api["PyObject_GC_Del"], self)
         code.call(entry.api["Py_DecRef"], type_)

@@ -74,13 +74,13 @@ class PoolEmitter:
                 with code.when(operation.eq(_FUTEX_WAIT_PRIVATE)):
                     code.call(sleep, 50)
                 code.ret()
-            return unit.extern("lpx_futex", VOID)
+            return unit.named("lpx_futex")
         syscall = unit.extern("syscall", I64, I64, variadic=True)
         number = _FUTEX[unit.triple.split("-")[0]]
         with unit.function("lpx_futex", VOID, PTR, I64, I32, local=True) as (code, word, operation, value):
             code.call(syscall, number, word, operation, value.widen(), code.null(), code.null(), 0)
             code.ret()
-        return unit.extern("lpx_futex", VOID)
+        return unit.named("lpx_futex")
 
     def _emit_clock(self) -> Any:
         """A clock in nanoseconds."""
@@ -90,7 +90,7 @@ class PoolEmitter:
             time = code.stack(I64, 2)
             code.call(clock, 1 if unit.is_linux else 6, time)  # CLOCK_MONOTONIC
             code.ret(time.load(I64) * 1_000_000_000 + (time + 8).load(I64))
-        return unit.extern("lpx_now", I64)
+        return unit.named("lpx_now")
 
     def _spin(self, code: Code, word: Value, value: Value | int) -> None:
         """Spins while *word == value, for a bounded time.
@@ -115,7 +115,7 @@ class PoolEmitter:
             code.compare_exchange(region + REGION["status"].offset, code.i32(0), status)
             self._open_barrier(code, region)
             code.ret()
-        return unit.extern("lpx_fail", VOID)
+        return unit.named("lpx_fail")
 
     def _open_barrier(self, code: Code, region: Value) -> None:
         phase = region + REGION["phase"].offset
@@ -153,7 +153,7 @@ class PoolEmitter:
                 with code.when(left.eq(_CALLER_SLEEPS + 1)):
                     code.call(self.futex, pending, _FUTEX_WAKE_PRIVATE, 1)
             code.unreachable()
-        return unit.extern("lpx_worker", PTR)
+        return unit.named("lpx_worker")
 
     def _emit_start(self) -> Any:
         """Starts workers until there are `wanted`, or as many as the system allows."""
@@ -180,7 +180,7 @@ class PoolEmitter:
                 pool.put(_POOL["started"], started + 1)
             code.call(mask, set_mask, saved, code.null())
             code.ret()
-        return unit.extern("lpx_start", VOID)
+        return unit.named("lpx_start")
 
     def _emit_barrier(self) -> None:
         unit = self.unit
