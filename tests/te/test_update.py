@@ -93,6 +93,22 @@ def test_a_reduction_accumulates_into_its_target() -> None:
     np.testing.assert_allclose(c, want, rtol=1e-12)
 
 
+def test_an_ordered_reduction_solves_a_triangular_system() -> None:
+    a, b = np.tril(random_array((5, 5), "float64")) + 3 * np.eye(5), random_array((5,), "float64", 1)
+    A, X = te.placeholder((5, 5), "float64", "A"), te.placeholder((5,), "float64", "X", inout=True)
+    r = te.reduce_axis(5)
+    rows = te.compute((5, 5), lambda i, j: A[i, j] / A[i, i], name="rows")
+    scaled = te.update(X, lambda i: X[i] / A[i, i], name="scaled")
+    solved = te.update(
+        scaled,
+        lambda i: te.sum(te.where(r < i, -rows[i, r] * scaled[r], 0.0), axis=r, init=scaled[i]),
+        ordered=True,
+    )
+    x = b.copy()
+    run_in_place(solved, a, x)
+    np.testing.assert_allclose(a @ x, b, rtol=1e-10)
+
+
 def test_a_rank_zero_target() -> None:
     S, A = te.placeholder((), name="S", inout=True), te.placeholder((3,), name="A")
     r = te.reduce_axis(3)
@@ -172,6 +188,24 @@ def out_of_range() -> object:
     return te.update(inout(), lambda i: 0.0, 4, lambda i: i + 5)
 
 
+def place_read_from_the_target() -> object:
+    P = te.placeholder((8, 8), "int64", "A", inout=True)
+    return te.update(P, lambda i: 0, 8, lambda i: (i, te.clip(P[7 - i, 0], 0, 7)))
+
+
+def accumulation_at_a_place_read_from_the_target() -> object:
+    P = te.placeholder((8,), "int64", "A", inout=True)
+    r = te.reduce_axis(3)
+    return te.update(P, lambda i: te.sum(r, axis=r), 8, lambda i: te.clip(P[i], 0, 7), ordered=True)
+
+
+def crossed_updates() -> object:
+    P, Q = inout("P"), inout("Q")
+    one = te.update(P, lambda i: Q[i], name="one")
+    two = te.update(Q, lambda i: P[i], name="two")
+    return te.lower(te.compute((8,), lambda i: one[i] + two[i]))
+
+
 def updated_twice() -> object:
     A = inout()
     first, second = te.update(A, lambda i: 0.0, name="first"), te.update(A, lambda i: 1.0, name="second")
@@ -202,6 +236,9 @@ MISUSES: list[tuple[Callable[[], object], type[LpxError], str]] = [
     (shifted_read, DefinitionError, "reads elements of it that other indices write(.|\n)*ordered=True"),
     (read_while_accumulating, DefinitionError, "reads it while it accumulates in it(.|\n)*init="),
     (out_of_range, IndexRangeError, r"index i \+ 5 of A, axis 0, can leave \[0, 8\): it lies in \[5, 8\]"),
+    (place_read_from_the_target, DefinitionError, "reads elements of it that other indices write"),
+    (accumulation_at_a_place_read_from_the_target, DefinitionError, "depends on A itself(.|\n)*from a copy"),
+    (crossed_updates, DefinitionError, "what reads P needs its updated value one too"),
     (updated_twice, DefinitionError, "A is updated in place into second, but it is also updated into first"),
     (old_output, DefinitionError, "Z is updated in place into Z1, but it is an output"),
     (old_read_after_new, DefinitionError, "what reads A needs its updated value U too(.|\n)*copy A before"),

@@ -193,7 +193,8 @@ def _ordered(ops: Sequence[Operation], edges: _Edges) -> Sequence[Operation]:
     found = _sorted(ops, edges)
     if found is not None:
         return found
-    update = next(op for op in ops if isinstance(op, Update) and _sorted(ops, {**edges, op: {}}) is not None)
+    updates = [op for op in ops if isinstance(op, Update)]
+    update = next((op for op in updates if _sorted(ops, {**edges, op: {}}) is not None), updates[0])
     raise DefinitionError(
         f"what reads {update.target.name} needs its updated value {update.outputs[0].name} too",
         hint=f"an update takes the place of its target: copy {update.target.name} before, and read the copy",

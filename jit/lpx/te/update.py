@@ -57,6 +57,12 @@ def update(
     value = _parse_value(traced, target, label, span)
     place = plain(target[traced.axes if at is None else at(*traced.axes)], traced.spans, {})
     indices = traverse.children(place)
+    if isinstance(value, Reduce) and any(_reads(node, target) for index in indices for node in traverse.walk(index)):
+        raise DefinitionError(
+            f"where {label} accumulates depends on {target.name} itself, which changes meanwhile",
+            hint="take the index from a copy",
+            span=span,
+        )
     if not ordered:
         _check_independent(value, indices, traced.axes, target, span)
     checks, start_checks = index_checks(traced, span, (place,))
@@ -130,21 +136,19 @@ def _check_independent(
             hint="ordered=True runs them one after another, so that the last one counts",
             span=span,
         )
-    running = value.values if isinstance(value, Reduce) else ()
-    for node in traverse.walk(value):
-        if _reads(node, target) and not _same_place(traverse.children(node), indices):
-            raise DefinitionError(
-                f"the update of {target.name} reads elements of it that other indices write",
-                hint="ordered=True lets each index see what the ones before it wrote; or read from a copy",
-                span=span,
-            )
-    for part in running:
-        if any(_reads(node, target) for node in traverse.walk(part)):
-            raise DefinitionError(
-                f"the reduction that updates {target.name} reads it while it accumulates in it",
-                hint="read it in init= only, or from a copy",
-                span=span,
-            )
+    inside = [node for expr in (value, *indices) for node in traverse.walk(expr)]
+    if any(_reads(node, target) and not _same_place(traverse.children(node), indices) for node in inside):
+        raise DefinitionError(
+            f"the update of {target.name} reads elements of it that other indices write",
+            hint="ordered=True lets each index see what the ones before it wrote; or read from a copy",
+            span=span,
+        )
+    if isinstance(value, Reduce) and any(_reads(node, target) for part in value.values for node in traverse.walk(part)):
+        raise DefinitionError(
+            f"the reduction that updates {target.name} reads it while it accumulates in it",
+            hint="read it in init= only, or from a copy",
+            span=span,
+        )
 
 
 def _reads(node: Expr, target: Tensor) -> bool:
