@@ -35,8 +35,11 @@ def make_arrays(function: Function, extents: Mapping[str, int], seed: int = 0) -
     made: Arrays = []
     for param in function.params:
         shape = tuple(_value(extent, values) for extent in param.buffer.shape)
-        made.append(np.full(shape, 99).astype(param.buffer.dtype.to_numpy()) if param.role == "out"
-                    else _random(rng, shape, param.buffer.dtype))
+        made.append(
+            np.full(shape, 99).astype(param.buffer.dtype.to_numpy())
+            if param.role == "out"
+            else _random(rng, shape, param.buffer.dtype)
+        )
     return made
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from lpx import knobs
-from lpx.passes import pipeline
-from lpx.target import Target
 from tests.passes.programs import PROGRAMS
 from tests.passes.support import PIPELINE, assert_pass_keeps
 

@@ -206,6 +206,11 @@ def _cannot_fail(expr: Expr) -> bool:
 
 
 def _fold_ramps(expr: Binary) -> Expr:
+    neutral = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}.get(expr.op)
+    if neutral is not None and isinstance(expr.b, Broadcast) and constant(expr.b.value) == neutral:
+        return expr.a
+    if neutral is not None and isinstance(expr.a, Broadcast) and constant(expr.a.value) == neutral:
+        return expr.b if expr.op in ("add", "mul") else expr
     a, b = line(expr.a), line(expr.b)
     if a is None or b is None:
         return expr

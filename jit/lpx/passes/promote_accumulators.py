@@ -69,11 +69,15 @@ class _Promotion:
         done: list[Stmt] = []
         registers: list[Buffer] = []
         for child in stmts:
-            tiles = self._tiles(child, analyzer) if isinstance(child, For) and child.kind == "serial" else []
+            tiles: list[Tile] = []
+            starts: dict[Slot, Access] = {}
+            if isinstance(child, For) and child.kind == "serial":
+                candidates = self._candidates(child, analyzer)
+                starts = self._find_starts(done, candidates, analyzer)
+                tiles = [tile for tile in candidates if all(s in starts or _touches_anyway(s) for s in tile.slots)]
             if not tiles or not isinstance(child, For):
                 done.append(self._descend(child, analyzer))
                 continue
-            starts = self._find_starts(done, tiles, analyzer)
             redirect = _Redirect(tiles, starts)
             done = [redirect.statement(s) for s in done]
             loop = self._descend(redirect.statement(child), analyzer)
@@ -93,15 +97,15 @@ class _Promotion:
         body = self.visit(stmt.body, knowledge.inside(analyzer, stmt))
         return traverse.rebuild(stmt, [body], [stmt.start, stmt.extent])
 
-    def _tiles(self, loop: For, analyzer: Analyzer) -> list[Tile]:
-        """What can be kept in registers while `loop` runs."""
+    def _candidates(self, loop: For, analyzer: Analyzer) -> list[Tile]:
+        """Places that `loop` reads and writes and that stay the same meanwhile."""
         table = collect(loop.body, [loop.var], knowledge.inside(analyzer, loop), self._cache)
         tiles: list[Tile] = []
         for buffer, accesses in table.by_buffer.items():
             if buffer.scope == "register" or buffer in table.opaque or len({a.is_store for a in accesses}) < 2:
                 continue
             slots = assign_slots(accesses, table.bound, analyzer, self._limit)
-            if slots is not None and all(_can_be_kept(slot, table) for slot in slots):
+            if slots is not None and all(slot.is_uniform and _has_fixed_mask(slot, table) for slot in slots):
                 tiles.append(Tile(buffer, _register_like(buffer, slots), slots))
         return tiles
 
@@ -172,12 +176,17 @@ def _register_like(buffer: Buffer, slots: Sequence[Slot]) -> Buffer:
     return Buffer(f"{buffer.name}_acc", buffer.dtype, (build.const(size),), scope="register")
 
 
-def _can_be_kept(slot: Slot, table: AccessTable) -> bool:
-    """Whether reading the slot before the loop and writing it after reads and writes only what the loop does."""
-    if not slot.is_uniform or not any(a.is_store and a.is_certain for a in slot.accesses):
-        return False
+def _has_fixed_mask(slot: Slot, table: AccessTable) -> bool:
     mask = slot.first.node.mask
-    return slot.first.is_certain and (mask is None or is_fixed(mask, table.bound))
+    return mask is None or is_fixed(mask, table.bound)
+
+
+def _touches_anyway(slot: Slot) -> bool:
+    """Whether any run of the loop reads the slot first, or writes it without reading, and writes it at some point.
+
+    Then reading it before the loop and writing it after touches only what the loop does.
+    """
+    return slot.first.is_certain and any(a.is_store and a.is_certain for a in slot.accesses)
 
 
 def _guarded(slot: Slot, stmt: Stmt) -> Stmt:
