@@ -213,7 +213,7 @@ def _exact_float(value: float, dtype: DType) -> float:
 
 def round_to(value: float, dtype: DType) -> float:
     """`value` rounded to nearest even in a float dtype, as a Python float."""
-    if dtype.name == "float64" or math.isnan(value) or math.isinf(value):
+    if dtype.name == "float64" or math.isnan(value):
         return value
     if dtype.name == "float32":
         return _round_binary32(value)
@@ -239,6 +239,8 @@ def _round_narrow(value: float, dtype: DType) -> float:
     precision, min_exponent, largest, overflow = _NARROW[dtype.name]
     if value == 0.0:
         return value
+    if math.isinf(value):
+        return math.copysign(overflow, value)
     exponent = max(math.frexp(value)[1] - 1, min_exponent)
     unit = math.ldexp(1.0, exponent - precision + 1)
     rounded = round(value / unit) * unit  # Python rounds ties to even, and the division by a power of two is exact

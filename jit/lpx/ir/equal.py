@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -10,7 +10,7 @@ from lpx.expr import traverse
 from lpx.expr.buffer import Buffer, Layout
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import nodes
-from lpx.ir.nodes import Function, Module, Stmt
+from lpx.ir.nodes import Attr, Function, Module, Stmt
 from lpx.ir.traverse import substatements
 
 
@@ -41,7 +41,11 @@ class _Comparison:
         self._buffers: dict[Buffer, Buffer] = {}
 
     def functions(self, a: Function, b: Function) -> bool:
-        if a.name != b.name or a.attrs != b.attrs or [p.role for p in a.params] != [p.role for p in b.params]:
+        if (
+            a.name != b.name
+            or not _same_attrs(a.attrs, b.attrs)
+            or [p.role for p in a.params] != [p.role for p in b.params]
+        ):
             return False
         return (
             len(a.symbols) == len(b.symbols)
@@ -84,7 +88,7 @@ class _Comparison:
             return self._declare(a, b)
         if name == "buffer" and isinstance(stmt, nodes.Alloc):
             return self._declare_buffer(a, b)
-        return self._same(a, b)
+        return _same_attrs(a, b) if name in ("attrs", "pragmas") else self._same(a, b)
 
     def _same(self, a: Any, b: Any) -> bool:
         match a, b:
@@ -124,6 +128,10 @@ class _Comparison:
             return False
         declared = all(self._declare(v, w) for v, w in zip(a.variables, b.variables, strict=True))
         return declared and self._all_same(a.targets, b.targets) and self._all_same(a.physical_shape, b.physical_shape)
+
+
+def _same_attrs(a: Mapping[str, Attr], b: Mapping[str, Attr]) -> bool:
+    return {k: (type(v), v) for k, v in a.items()} == {k: (type(v), v) for k, v in b.items()}
 
 
 def _flat(stmt: Stmt) -> list[Stmt]:

@@ -84,7 +84,7 @@ class ExpressionParser:
     def definitions(self) -> None:
         """`$0 = ...` lines, which hold for the construct that follows."""
         self._shared = {}
-        while self.tokens.next.kind == "shared":
+        while self.tokens.next.kind == "shared" and self.tokens.peek(1).text == "=":
             name = self.tokens.advance().text
             self.tokens.expect("=")
             self._shared[name] = self.expression()

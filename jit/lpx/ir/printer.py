@@ -178,14 +178,15 @@ class _Printer:
         return f"let {variable} = {self._writer.text(stmt.value)}"
 
     def block(self, stmt: nodes.Block) -> str:
-        axes = ", ".join(self._axis(a, b) for a, b in zip(stmt.axes, stmt.bindings, strict=True))
+        bindings = (*map(self._writer.text, stmt.bindings), *["?"] * len(stmt.axes))  # malformed blocks are shown too
+        axes = ", ".join(self._axis(a, b) for a, b in zip(stmt.axes, bindings, strict=False))
         where = "" if stmt.predicate is None else f" where {self._writer.text(stmt.predicate)}"
         return f"block {quoted_unless_name(stmt.name)}({axes}){where}{_attrs_text('attrs', stmt.attrs)}"
 
-    def _axis(self, axis: Axis, binding: Expr) -> str:
+    def _axis(self, axis: Axis, binding: str) -> str:
         variable = self._writer.declare(axis.var, axis.extent.dtype)
         typed = "" if ":" in variable else ":"
-        return f"{variable}{typed} {axis.kind} {self._writer.text(axis.extent)} = {self._writer.text(binding)}"
+        return f"{variable}{typed} {axis.kind} {self._writer.text(axis.extent)} = {binding}"
 
     def block_body(self, stmt: nodes.Block) -> None:
         if stmt.init is not None:

@@ -231,6 +231,6 @@ def _divergence(leaves: list[_Run]) -> MemoryAccessError:
     places = [run.place() for run in leaves]
     place = next(p for p in places if p is not None)
     return MemoryAccessError(
-        f"{sum(p is place for p in places)} of {len(leaves)} threads wait at `{place}`, the others do not arrive there",
+        f"{sum(p is place for p in places)} thread(s) wait at `{place}`, but others do not arrive there",
         hint="all threads of the scope must reach the same barrier; move it out of divergent control flow",
     )
