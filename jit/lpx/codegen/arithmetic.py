@@ -69,14 +69,13 @@ def _float_binary(b: Builder, op: BinaryOp, dtype: DType, x: Value, y: Value) ->
 def _float_extreme(b: Builder, op: BinaryOp, x: Value, y: Value) -> Value:
     """The smaller or larger float: NaN when either is, the first of equal ones (zeros of two signs).
 
-    x86's `minps y, x` is `y < x ? y : x`, and so `x` where either is NaN. A NaN in `x` comes out by itself; one in `y`
-    needs a second look unless `y` is a constant.
+    x86's `minps y, x` is `y < x ? y : x`, and so `x` where either is NaN: a NaN in `x` comes out by itself. One in `y`
+    is put into `x` before, unless `y` is a constant; that look at `y` is not on the path through an accumulator `x`.
     """
+    if not is_constant(y) or _is_nan(y):
+        x = b.select(b.compare("fcmp uno", y, y), y, x)
     predicate = "fcmp olt" if op == "min" else "fcmp ogt"
-    chosen = b.select(b.compare(predicate, y, x), y, x)
-    if is_constant(y) and not _is_nan(y):
-        return chosen
-    return b.select(b.compare("fcmp uno", y, y), y, chosen)
+    return b.select(b.compare(predicate, y, x), y, x)
 
 
 def is_constant(value: Value) -> bool:

@@ -81,9 +81,9 @@ def _emit_kernel(kernel: Kernel, linkage: str) -> None:
         frame.emitter.storage[buffer] = _constant_in_code(kernel, buffer)
     for symbol in function.symbols:
         frame.emitter.variables[symbol] = frame.b.resize(slots.next(), f"i{symbol.dtype.bits}", signed=True)
-        kernel.facts.add_variable(symbol)
     signature = f"{linkage}i32 @{quoted(function.name)}(ptr noalias readonly %args)"
-    kernel.module.define(function.name, signature, frame.run(function.body))
+    frame.emit(frame, function.body)
+    kernel.module.define(function.name, signature, frame.finish())
 
 
 class _Slots:

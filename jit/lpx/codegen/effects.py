@@ -21,7 +21,7 @@ def emit_store(frame: Frame, stmt: ir.Store) -> None:
     mask = None if stmt.mask is None else emitter.value(stmt.mask)
     for operand in address_operands(index):
         emitter.value(operand)
-    metadata = f", !nontemporal {frame.kernel.module.metadata('i32 1')}" if frame.nontemporal else ""
+    metadata = f", !nontemporal {frame.kernel.module.metadata('i32 1')}" if stmt.buffer in frame.streamed else ""
     emitter.store(stmt.buffer, index, value, mask, metadata)
     emitter.finish()
 

@@ -13,20 +13,18 @@ from typing import Any
 from lpx.codegen import arithmetic, casts, memory, types, vectors
 from lpx.codegen.builder import Builder
 from lpx.codegen.hardware import emit_hardware
-from lpx.codegen.index_facts import IndexFacts
 from lpx.codegen.integers import constant_of
-from lpx.codegen.memory import Address
+from lpx.codegen.memory import Address, divisor_of
 from lpx.codegen.narrow_floats import FORMATS
 from lpx.codegen.primitives import emit_primitive
 from lpx.codegen.storage import Memory, Slots, Storage, constant_place
-from lpx.codegen.types import Value, integers, number, value_type
+from lpx.codegen.types import Value, number, value_type
 from lpx.errors import InternalError
 from lpx.expr import nodes, traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Var
 
 DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
-_EXACT_INSTRUCTIONS = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
 
 
 class Emitter:
@@ -37,9 +35,8 @@ class Emitter:
     statement.
     """
 
-    def __init__(self, builder: Builder, facts: IndexFacts, fail_when: Callable[[Value], None]) -> None:
+    def __init__(self, builder: Builder, fail_when: Callable[[Value], None]) -> None:
         self.b = builder
-        self.facts = facts
         self.storage: dict[Buffer, Storage] = {}
         self.variables: dict[Var, Value] = {}
         self._fail_when = fail_when
@@ -58,7 +55,7 @@ class Emitter:
             if node in values:
                 stack.pop()
                 continue
-            pending = [c for c in self._operands(node) if c not in values]
+            pending = [c for c in _operands(node) if c not in values]
             if pending:
                 stack.extend(reversed(pending))
                 continue
@@ -115,8 +112,6 @@ class Emitter:
         x, y = self.of(expr.a), self.of(expr.b)
         if expr.op in DIVISIONS:
             self._check_divisor(y)
-        elif expr.op in _EXACT_INSTRUCTIONS and expr.dtype.is_integer and self.facts.exact(expr):
-            return self.b.binary(_EXACT_INSTRUCTIONS[expr.op], x, y)
         return arithmetic.binary(self.b, expr.op, expr.dtype, x, y)
 
     def _check_divisor(self, divisor: Value) -> None:
@@ -126,29 +121,7 @@ class Emitter:
             self._fail_when(vectors.any_lane(self.b, zero))
 
     def compare(self, expr: nodes.Compare) -> Value:
-        tail = self._tail(expr)
-        if tail is not None:
-            return self._tail_mask(expr, self.of(tail[0]), self.of(tail[1]))
         return arithmetic.compare(self.b, expr.op, expr.a.dtype, self.of(expr.a), self.of(expr.b))
-
-    def _tail(self, expr: nodes.Compare) -> tuple[Expr, Expr] | None:
-        """(base, limit) when `expr` compares consecutive indices with a limit, as the mask of a loop's tail does."""
-        match expr.op, expr.a, expr.b:
-            case "lt" | "le", nodes.Ramp(base=base, stride=nodes.Const(value=1)), nodes.Broadcast(value=limit):
-                return (base, limit) if self.facts.exact(base) and base.dtype.is_signed else None
-            case _:
-                return None
-
-    def _tail_mask(self, expr: nodes.Compare, base: Value, limit: Value) -> Value:
-        """`base + lane < limit` as `lane < limit - base`: a comparison with constants, of narrow lanes."""
-        left = self.b.intrinsic("ssub.sat", base.type, (limit, base))
-        if expr.op == "le":
-            left = self.b.intrinsic("sadd.sat", left.type, (left, types.integer(left.type, 1)))
-        left = self.b.intrinsic("smax", left.type, (left, types.zero(left.type)))
-        left = self.b.intrinsic("smin", left.type, (left, types.integer(left.type, expr.lanes)))
-        bits = _lane_counter_bits(expr.lanes, self.b.capabilities.vector_bits)
-        counts = self.b.splat(self.b.resize(left, f"i{bits}", signed=False), expr.lanes)
-        return self.b.compare("icmp ult", integers(counts.type, range(expr.lanes)), counts)
 
     def select(self, expr: nodes.Select) -> Value:
         condition = self.of(_choice(expr))
@@ -203,19 +176,6 @@ class Emitter:
         callee = self.b.module.extern(result.text, expr.op.name, [a.type.text for a in args])
         return self.b.emit(result, f"call {result.text} {callee}({', '.join(map(str, args))})")
 
-    def _operands(self, expr: Expr) -> tuple[Expr, ...]:
-        """What must be emitted before `expr`. What a pattern leaves out of the code is left out here."""
-        match expr:
-            case nodes.Load(indices=(index,), mask=mask):
-                wanted = address_operands(index)
-                return wanted if mask is None else (*wanted, mask)
-            case nodes.Select(a=a, b=b):
-                return _choice(expr), a, b
-            case nodes.Compare(a=a, b=b):
-                return self._tail(expr) or (a, b)
-            case _:
-                return traverse.children(expr)
-
     # --- places ---------------------------------------------------------------------------------------------------
 
     def _find(self, buffer: Buffer) -> Storage:
@@ -233,10 +193,22 @@ class Emitter:
     def _address(self, index: Expr) -> Address:
         match index:
             case nodes.Ramp(base=base, stride=nodes.Const(value=stride), lanes=lanes):
-                return Address(self.value(base), lanes, int(stride), self.facts.multiple(base))
+                return Address(self.value(base), lanes, int(stride), divisor_of(base))
             case _:
-                multiple = self.facts.multiple(index) if index.lanes == 1 else 1
+                multiple = divisor_of(index) if index.lanes == 1 else 1
                 return Address(self.value(index), index.lanes, 1 if index.lanes == 1 else None, multiple)
+
+
+def _operands(expr: Expr) -> tuple[Expr, ...]:
+    """What must be emitted before `expr`: its operands, less what a pattern leaves out of the code."""
+    match expr:
+        case nodes.Load(indices=(index,), mask=mask):
+            wanted = address_operands(index)
+            return wanted if mask is None else (*wanted, mask)
+        case nodes.Select(a=a, b=b):
+            return _choice(expr), a, b
+        case _:
+            return traverse.children(expr)
 
 
 def address_operands(index: Expr) -> tuple[Expr, ...]:
@@ -253,14 +225,6 @@ def address_operands(index: Expr) -> tuple[Expr, ...]:
 def _choice(expr: nodes.Select) -> Expr:
     """The condition, as a scalar where every lane has the same: LLVM then selects whole vectors."""
     return expr.cond.value if isinstance(expr.cond, nodes.Broadcast) else expr.cond
-
-
-def _lane_counter_bits(lanes: int, vector_bits: int) -> int:
-    """Width of a lane counter: the widest with which all lanes fill one vector register."""
-    for bits in (32, 16):
-        if bits * lanes <= vector_bits:
-            return bits
-    return 8 if lanes < 256 else 32
 
 
 _EMITTERS: Mapping[type[Expr], Callable[[Emitter, Any], Value]] = {

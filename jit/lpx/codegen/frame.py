@@ -12,6 +12,7 @@ from lpx.codegen.checks import DIVISION_BY_ZERO
 from lpx.codegen.emitter import Emitter
 from lpx.codegen.kernel import Kernel
 from lpx.codegen.types import I32, Value, int32, int64
+from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 from lpx.ir import nodes as ir
 
@@ -43,16 +44,16 @@ class Frame:
         self.depth = 0
         """Loops around the present statement, within this function."""
         self.stack_bytes = 0
-        self.nontemporal = False
+        self.streamed: frozenset[Buffer] = frozenset()
+        """Buffers that are written past the caches."""
         self.b = kernel.builder()
-        self.emitter = Emitter(self.b, kernel.facts, self._fail_on_zero_divisor)
+        self.emitter = Emitter(self.b, self._fail_on_zero_divisor)
         self._status = self.b.stack("i32", 4)
         self._exits = ["exit"]
         self.b.store(int32(0), self._status, 4)
 
-    def run(self, body: ir.Stmt) -> str:
-        """Emit the whole function; the text of its body."""
-        self.emit(self, body)
+    def finish(self) -> str:
+        """End the function; the text of its body."""
         self.b.start("exit")
         self.b.return_(self.b.load(I32, self._status, 4))
         return self.b.text()

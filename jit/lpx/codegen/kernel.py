@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from lpx.codegen.builder import Builder
 from lpx.codegen.capabilities import Capabilities
 from lpx.codegen.checks import CheckTable
-from lpx.codegen.index_facts import IndexFacts
 from lpx.codegen.module import ModuleText
 from lpx.codegen.polling import Polling
 from lpx.codegen.storage import Place, register_places
+from lpx.errors import CompileError
 from lpx.expr.buffer import Buffer
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
 
+_FASTMATH = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "fast")
 _MOST_SCOPES = 64  # each access lists every scope but its own: quadratic in text
 
 
@@ -33,7 +34,6 @@ class Kernel:
     capabilities: Capabilities
     checks: CheckTable
     bound: Mapping[str, tuple[Buffer, ...]]
-    facts: IndexFacts = field(default_factory=IndexFacts)
     polling: Polling = field(init=False)
     scopes: Mapping[Buffer, str] = field(init=False)
     registers: Mapping[Buffer, Sequence[Place] | None] = field(init=False)
@@ -46,8 +46,11 @@ class Kernel:
 
     def builder(self) -> Builder:
         """A builder for one more LLVM function of the kernel."""
-        flags = str(self.function.attrs.get("fastmath", "")).replace(",", " ")
-        return Builder(self.module, self.capabilities, " ".join(flags.split()))
+        flags = [flag.strip() for flag in str(self.function.attrs.get("fastmath", "")).split(",") if flag.strip()]
+        for flag in flags:
+            if flag not in _FASTMATH:
+                raise CompileError(f"{flag!r} is no fast-math flag", hint=f"use some of {', '.join(_FASTMATH)}")
+        return Builder(self.module, self.capabilities, " ".join(flags))
 
     def body_name(self) -> str:
         """The symbol of the next outlined body."""

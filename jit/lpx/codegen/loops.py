@@ -6,6 +6,7 @@ from lpx.codegen import types
 from lpx.codegen.checks import INTERRUPTED
 from lpx.codegen.frame import Frame
 from lpx.codegen.integers import constant_of
+from lpx.codegen.streaming import stream_stores
 from lpx.codegen.types import I32, Value, int32, integer
 from lpx.ir import nodes as ir
 
@@ -18,11 +19,8 @@ def emit_sequence(frame: Frame, stmt: ir.Seq) -> None:
 
 def emit_let(frame: Frame, stmt: ir.Stmt) -> None:
     """A chain of lets, without recursion."""
-    facts = frame.kernel.facts
     while isinstance(stmt, ir.Let):
         frame.emitter.variables[stmt.var] = frame.scalar(stmt.value)
-        if facts.exact(stmt.value):
-            facts.add_variable(stmt.var, facts.multiple(stmt.value))
         stmt = stmt.body
     frame.emit(frame, stmt)
 
@@ -66,17 +64,18 @@ def emit_serial(frame: Frame, stmt: ir.For) -> None:
 
 def run_iterations(frame: Frame, stmt: ir.For, start: Value, end: Value) -> None:
     """The iterations start <= i < end of a loop, one after another."""
+    if stmt.pragmas.get("nontemporal") and not frame.streamed:
+        stream_stores(frame, stmt, lambda: _run_iterations(frame, stmt, start, end))
+    else:
+        _run_iterations(frame, stmt, start, end)
+
+
+def _run_iterations(frame: Frame, stmt: ir.For, start: Value, end: Value) -> None:
     interval = frame.kernel.polling.interval(stmt, outermost=frame.depth == 0)
-    streams = bool(stmt.pragmas.get("nontemporal")) and not frame.nontemporal
-    frame.nontemporal = frame.nontemporal or streams
-    frame.kernel.facts.add_variable(stmt.var)
     if interval is None or interval == 1:
         _iterate(frame, stmt, start, end, poll=interval is not None)
     else:
         _iterate_in_chunks(frame, stmt, start, end, interval)
-    if streams:
-        frame.nontemporal = False
-        _drain_stores(frame)
 
 
 def emit_poll(frame: Frame) -> None:
@@ -114,12 +113,6 @@ def _iterate_in_chunks(frame: Frame, stmt: ir.For, start: Value, end: Value, siz
         low = b.binary("add nsw", start, b.with_int("mul nsw", chunk, size))
         high = b.intrinsic("smin", kind, (b.with_int("add nsw", low, size), end))
         _iterate(frame, stmt, low, high, poll=False)
-
-
-def _drain_stores(frame: Frame) -> None:
-    """Non-temporal stores of x86 are ordered by a fence only; other threads may look as soon as the loop is done."""
-    if frame.kernel.capabilities.arch == "x86_64":
-        frame.b.call_void("llvm.x86.sse.sfence", ())
 
 
 def _constant_trips(start: Value, end: Value) -> int | None:

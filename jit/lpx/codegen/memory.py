@@ -14,6 +14,7 @@ from lpx.codegen.casts import wrap_nibble
 from lpx.codegen.storage import Memory
 from lpx.codegen.types import Type, Value, integer, memory_element_of, poison, type_of, value_type
 from lpx.dtypes import DType
+from lpx.expr.nodes import Binary, Const, Expr
 
 _WIDEST_STRIDE = 4
 """Up to here a strided read is done by consecutive loads and shuffles; beyond, by a gather."""
@@ -85,6 +86,19 @@ def element_pointer(b: Builder, dtype: DType, memory: Memory, index: Value) -> V
     if index.ref == "0":
         return memory.pointer
     return b.element(memory_element_of(dtype), memory.pointer, index)
+
+
+def divisor_of(index: Expr) -> int:
+    """A number that divides a scalar index whatever its variables are; 0 when the index is zero."""
+    match index:
+        case Const(value=value):
+            return abs(int(value))
+        case Binary(op="add" | "sub", a=a, b=b):
+            return gcd(divisor_of(a), divisor_of(b))
+        case Binary(op="mul", a=a, b=b):
+            return divisor_of(a) * divisor_of(b)
+        case _:
+            return 1
 
 
 def alignment_of(memory: Memory, kind: Type, multiple: int) -> int:

@@ -16,6 +16,7 @@ from lpx.codegen.frame import Frame, Thread
 from lpx.codegen.integers import constant_of
 from lpx.codegen.loops import emit_serial, run_iterations
 from lpx.codegen.module import quoted
+from lpx.codegen.streaming import drain_stores
 from lpx.codegen.types import I32, I64, PTR, Value, int64
 from lpx.errors import InternalError
 from lpx.expr.buffer import Buffer
@@ -87,13 +88,17 @@ def _fork(frame: Frame, body: ir.Stmt, most: Value) -> None:
     closure = frame.fill_slots(values)
     thread = Thread(Value(I64, "%t"), Value(I64, "%nt"), Value(PTR, "%region"))
     inner = Frame(kernel, frame.emit, thread)
+    inner.streamed = frame.streamed
     slots = [_closure_slot(inner, number, value) for number, value in enumerate(values)]
     for buffer, storage, pointer in zip(buffers, outer, slots, strict=False):
         inner.emitter.storage[buffer] = replace(storage, pointer=pointer)
     inner.emitter.variables.update(zip(variables, slots[len(buffers) :], strict=True))
     name = kernel.body_name()
     signature = f"internal i32 @{quoted(name)}(ptr noalias readonly %closure, i64 %t, i64 %nt, ptr %region)"
-    kernel.module.define(name, signature, inner.run(body))
+    inner.emit(inner, body)
+    if inner.streamed:
+        drain_stores(inner)
+    kernel.module.define(name, signature, inner.finish())
     callee = kernel.module.runtime("lpx_parallel")
     operands = f"ptr @{quoted(name)}, {closure}, {most}"
     frame.fail_with(b.emit(I32, f"call i32 {callee}({operands})"))

@@ -1,0 +1,61 @@
+"""Non-temporal stores: results that are not read again soon go past the caches.
+
+The pragma `nontemporal` of a loop asks for them. They need vectors aligned to their own size, which is not known of a
+caller's arrays, so the loop is emitted twice and a look at the pointers chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lpx.codegen import types
+from lpx.codegen.frame import Frame
+from lpx.codegen.storage import Memory
+from lpx.codegen.types import I64
+from lpx.expr.buffer import Buffer
+from lpx.ir import nodes as ir
+from lpx.ir import traverse
+
+_LINE = 64  # bytes; as long as the longest vector
+
+
+def stream_stores(frame: Frame, loop: ir.For, run: Callable[[], None]) -> None:
+    """Emit the loop by `run`, with non-temporal stores where all buffers that it only writes are aligned."""
+    written = traverse.written_buffers(loop.body) - traverse.read_buffers(loop.body)
+    places = {
+        buffer: place
+        for buffer, place in frame.emitter.storage.items()
+        if buffer in written and buffer.scope == "global" and isinstance(place, Memory)
+    }
+    if not places:
+        run()
+        return
+    b = frame.b
+    then, orelse, done = b.new_block("aligned"), b.new_block("unaligned"), b.new_block("done")
+    b.branch_if(_all_aligned(frame, places), then, orelse)
+    b.start(then)
+    frame.emitter.storage.update({buffer: replace(place, alignment=_LINE) for buffer, place in places.items()})
+    frame.streamed = frozenset(places)
+    run()
+    drain_stores(frame)
+    frame.streamed = frozenset()
+    frame.emitter.storage.update(places)
+    b.branch(done)
+    b.start(orelse)
+    run()
+    b.start(done)
+
+
+def drain_stores(frame: Frame) -> None:
+    """Wait for non-temporal stores: x86 orders them by a fence only, and other threads look once the loop is done."""
+    if frame.kernel.capabilities.arch == "x86_64":
+        frame.b.call_void("llvm.x86.sse.sfence", ())
+
+
+def _all_aligned(frame: Frame, places: dict[Buffer, Memory]) -> types.Value:
+    b = frame.b
+    bits = types.int64(0)
+    for place in places.values():
+        bits = b.binary("or", bits, b.emit(I64, f"ptrtoint {place.pointer} to i64"))
+    return b.compare("icmp eq", b.with_int("and", bits, _LINE - 1), types.int64(0))
