@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,19 +11,28 @@ from hypothesis import strategies as st
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import build, nodes, ops
-from lpx.expr.buffer import Buffer, Layout
-from lpx.expr.nodes import Axis, Expr, Var
+from lpx.expr.buffer import Buffer, Layout, Scope
+from lpx.expr.nodes import Axis, AxisKind, Expr, Var
+from lpx.expr.traverse import free_vars
 from lpx.ir import nodes as ir
 from lpx.ir.hardware import HARDWARE, PREFETCH
-from lpx.ir.nodes import Function, Param, Stmt
+from lpx.ir.nodes import Attr, Function, Param, Stmt
 
+T = TypeVar("T")
 NAMES = ["i", "j", "A", "x", "x_1", "acc.local", "out", "mask", "init", "for", "exp", "2d", "a b", "true", "größe"]
 _FLOATS = [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn]
 _INTEGERS = [dtypes.index, dtypes.int32, dtypes.int8, dtypes.uint64, dtypes.uint4]
 _ARITHMETIC: list[nodes.BinaryOp] = ["add", "sub", "mul", "min", "max"]
+_FLOAT_OPS: list[nodes.BinaryOp] = [*_ARITHMETIC, "div"]
+_COMPARES: list[nodes.CompareOp] = ["eq", "ne", "lt", "le"]
 _INTEGER_OPS: list[nodes.BinaryOp] = [
     *_ARITHMETIC, "floordiv", "floormod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shl", "shr",
 ]  # fmt: skip
+
+
+PRAGMAS: dict[str, Attr] = {"a": 1, "b.c": -2.5, "d": True, "e": 'x"\n'}
+FIRST_KINDS: list[AxisKind] = ["spatial", "sequential"]
+ATTRS: dict[str, Attr] = {"contract": False, "stage": "lowered"}
 
 
 class Maker:
@@ -36,8 +45,9 @@ class Maker:
         self._blocks = 0
         self._made: list[Expr] = []
 
-    def pick(self, options: Sequence[Any]) -> Any:
-        return self._draw(st.sampled_from(options))
+    def pick(self, options: Sequence[T]) -> T:
+        chosen: T = self._draw(st.sampled_from(options))
+        return chosen
 
     def number(self, low: int, high: int) -> int:
         return int(self._draw(st.integers(low, high)))
@@ -50,8 +60,8 @@ class Maker:
 
     def constant(self, dtype: DType) -> Expr:
         if dtype.is_float:
-            width = {64: 64, 32: 32}.get(dtype.bits, 16)
-            return build.const(self._draw(st.floats(width=width)), dtype)
+            value: float = self._draw(st.floats())
+            return build.const(value, dtype)
         return build.const(self.number(dtype.min_value, dtype.max_value), dtype)
 
     def expr(self, dtype: DType, lanes: int = 1, depth: int = 3) -> Expr:
@@ -105,8 +115,8 @@ class Maker:
         if dtype.is_bool:
             source = self.pick([dtypes.float32, dtypes.index, dtypes.bool_])
             a, b = self.expr(source, lanes, depth), self.expr(source, lanes, depth)
-            return build.compare(self.pick(["eq", "ne", "lt", "le"]), a, b)
-        op = self.pick([*_ARITHMETIC, "div"] if dtype.is_float else _INTEGER_OPS)
+            return build.compare(self.pick(_COMPARES), a, b)
+        op = self.pick(_FLOAT_OPS if dtype.is_float else _INTEGER_OPS)
         return build.binary(op, self.expr(dtype, lanes, depth), self.expr(dtype, lanes, depth))
 
     def _call(self, dtype: DType, lanes: int, depth: int) -> Expr:
@@ -138,10 +148,16 @@ class Maker:
         rank = self.number(0, 2)
         shape = tuple(self.expr(dtypes.index, 1, 1) for _ in range(rank))
         strides = tuple(self.expr(dtypes.index, 1, 1) for _ in range(rank)) if self.flag() else None
-        scope = "global" if plain else self.pick(["global", "local", "shared"])
+        scopes: list[Scope] = ["global"] if plain else ["global", "local", "shared"]
         layout = self._layout(rank) if rank and self.flag() else None
         return Buffer(
-            self.name(), self.pick([*_FLOATS, *_INTEGERS]), shape, strides, self.pick([1, 64, 128]), scope, layout
+            self.name(),
+            self.pick([*_FLOATS, *_INTEGERS]),
+            shape,
+            strides,
+            self.pick([1, 64, 128]),
+            self.pick(scopes),
+            layout,
         )
 
     def _layout(self, rank: int) -> Layout:
@@ -178,8 +194,6 @@ class Maker:
         return body
 
     def _forget(self, gone: Sequence[Var]) -> None:
-        from lpx.expr.traverse import free_vars
-
         self._made = [e for e in self._made if free_vars(e).isdisjoint(gone)]
 
     def _for(self, depth: int) -> Stmt:
@@ -190,7 +204,7 @@ class Maker:
         constant = kind in ("vectorized", "unrolled")
         extent = build.const(8, dtype) if constant else self.expr(dtype, 1, 1)
         thread = self.pick(get_args(ir.ThreadAxis)) if kind == "bound" else None
-        pragmas = {"a": 1, "b.c": -2.5, "d": True, "e": 'x"\n'} if self.flag() else ir.no_attrs()
+        pragmas = PRAGMAS if self.flag() else ir.no_attrs()
         body = self._inside(depth, var)
         length = len(body.stmts) if isinstance(body, ir.Seq) else 1
         stages = tuple((self.number(0, 3), k) for k in range(length)) if self.flag() else None
@@ -225,7 +239,7 @@ class Maker:
         bindings = tuple(self.expr(dtypes.index, 1, 1) for _ in range(2))
         extents = tuple(self.expr(dtypes.index, 1, 1) for _ in range(2))
         predicate = self.expr(dtypes.bool_) if self.flag() else None
-        kinds = (self.pick(["spatial", "sequential"]), "reduce")
+        kinds: tuple[AxisKind, ...] = (self.pick(FIRST_KINDS), "reduce")
         axes = tuple(Axis(build.var(self.name()), e, k) for e, k in zip(extents, kinds, strict=True))
         init = self._inside(depth, axes[0].var) if self.flag() else None
         body = self._inside(depth, *(a.var for a in axes))
@@ -267,6 +281,6 @@ def functions(draw: Any) -> Function:
     weight = Buffer(maker.name(), dtypes.float32, (build.const(2), build.const(3)))
     maker.buffers.extend([*(p.buffer for p in params), weight])
     constants = {weight: np.arange(6, dtype=np.float32).reshape(2, 3)}
-    attrs = {"contract": False, "stage": "lowered"} if maker.flag() else ir.no_attrs()
+    attrs = ATTRS if maker.flag() else ir.no_attrs()
     body = maker.stmt(3)
     return Function(maker.name(), params, symbols, body, attrs, constants)

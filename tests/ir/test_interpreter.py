@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lpx import dtypes
 from lpx.errors import ArgumentError, LpxError, MemoryAccessError, RuntimeCheckError, ShapeError, UnsupportedError
 from lpx.ir.interpreter import interpret
 from lpx.ir.parser import parse_function, parse_module
+from lpx.ir.printer import constant_digest
 from lpx.ir.verify import verify
 
 F32 = np.float32
@@ -27,7 +29,7 @@ def run(text: str, *arrays: NDArray[Any], **options: Any) -> None:
 def outputs(body: str, count: int, dtype: str = "float32", *inputs: NDArray[Any]) -> list[Any]:
     """What `body` leaves in `C`, a vector of `count`, given inputs `A`, `B`."""
     given = "".join(f"{n}: in {a.dtype}[{a.size}], " for n, a in zip("AB", inputs, strict=False))
-    out = np.zeros(count, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    out = np.zeros(count, dtypes.parse(dtype).to_numpy())
     run(f"func f({given}C: out {dtype}[{count}]) {{ {body} }}", *inputs, out)
     return list(out.tolist())
 
@@ -140,10 +142,20 @@ def test_mathematical_functions_are_close() -> None:
     x = np.linspace(0.1, 0.9, 8, dtype=F32)
     for name in ("exp", "log", "tanh", "sin", "erf", "rsqrt"):
         got = np.array(outputs(f"for i in 0..8 {{ C[i] = {name}(A[i]) }}", 8, "float32", x))
-        import math
-
         expected = [1 / math.sqrt(v) if name == "rsqrt" else getattr(math, name)(v) for v in x.tolist()]
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+TWO_COPIES = """
+alloc T: int64[4]
+async_copy T[0], A[0], 2
+async_commit
+async_copy T[2], A[2], 2
+async_commit
+async_wait 1
+C[0] = T[1]
+C[1] = T[2]
+"""
 
 
 @pytest.mark.parametrize(
@@ -161,11 +173,7 @@ def test_mathematical_functions_are_close() -> None:
         ("alloc T: int64[2] async_copy T[0], A[0], 2 async_commit C[0] = T[0]", "T[0] is read before it is written"),
         ("alloc T: int64[2] async_copy T[0], A[0], 2 async_wait 0 C[0] = T[0]", "T[0] is read before"),
         ("alloc T: int64[2] async_copy T[1], A[0], 2", "T[2] is out of bounds"),
-        (
-            "alloc T: int64[4] async_copy T[0], A[0], 2 async_commit async_copy T[2], A[2], 2 async_commit "
-            "async_wait 1 C[0] = T[1] C[1] = T[2]",
-            "T[2] is read before it is written",
-        ),
+        (TWO_COPIES, "T[2] is read before it is written"),
     ],
 )
 def test_detects_wrong_use_of_memory(body: str, message: str) -> None:
@@ -272,8 +280,6 @@ def test_constants_and_calls() -> None:
     }
     func scale(X: in int64[n], W: in int64[2], Y: out int64[n]) symbols(n) { for i in 0..n { Y[i] = X[i] * W[i % 2] } }
     """
-    from lpx.ir.printer import constant_digest
-
     module = parse_module(text.replace("DIGEST", constant_digest(weights)), [weights])
     c = np.zeros(4, np.int64)
     interpret(module.functions["f"], [np.array([1, 1, 2, 2]), c], module=module)
@@ -289,7 +295,7 @@ def test_extern_without_meaning() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"])
 def test_ml_dtypes_come_and_go(dtype: str) -> None:
-    a = np.array([0, 1, 2, 7], getattr(ml_dtypes, dtype))
+    a = np.array([0, 1, 2, 7], dtypes.parse(dtype).to_numpy())
     c = np.zeros_like(a)
     run(f"func f(A: in {dtype}[4], C: out {dtype}[4]) {{ for i in 0..4 {{ C[i] = A[3 - i] }} }}", a, c)
     assert c.astype(F32).tolist() == [7, 2, 1, 0]

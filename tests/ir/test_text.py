@@ -127,7 +127,8 @@ def test_deep_expression_parses_back() -> None:
 def test_repr_is_short_and_str_is_the_text() -> None:
     function = parse_function(EVERYTHING, [WEIGHTS])
     assert str(function) == print_function(function)
-    assert repr(function).startswith("<Function: $0 = n * 8 + m func everything(") and len(repr(function)) < 100
+    assert repr(function).startswith("<Function: $0 = n * 8 + m func everything(")
+    assert len(repr(function)) < 100
     assert repr(build.var("i") + 1) == "<Binary: i + 1>"
     assert repr(function.params[0]) == "<Param: A: in float32[m, k]>"
 
@@ -234,7 +235,8 @@ def test_parse_error_shows_a_caret() -> None:
 
 def test_mark_underlines_an_expression() -> None:
     function = parse_function(BASE)
-    assert isinstance(function.body, ir.For) and isinstance(function.body.body, ir.Store)
+    assert isinstance(function.body, ir.For)
+    assert isinstance(function.body.body, ir.Store)
     value = function.body.body.value
     assert isinstance(value, nodes.Binary)
     lines = render_with_mark(function, value.a).splitlines()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lpx.expr import build, nodes
 from lpx.expr.buffer import Buffer
@@ -159,8 +160,7 @@ def structural_equal(
 
     Those not in the mappings must be identical objects.
     """
-    mapping: dict[object, object] = dict(variables or {})
-    mapping.update(buffers or {})
+    mapping: dict[Any, Any] = {**(variables or {}), **(buffers or {})}
     stack = [(a, b)]
     proved: set[tuple[int, int]] = set()
     while stack:
@@ -174,7 +174,7 @@ def structural_equal(
     return True
 
 
-def _same_head(x: Expr, y: Expr, mapping: Mapping[object, object]) -> bool:
+def _same_head(x: Expr, y: Expr, mapping: Mapping[Any, Any]) -> bool:
     if type(x) is not type(y) or x.dtype != y.dtype or x.lanes != y.lanes or len(children(x)) != len(children(y)):
         return False
     match x, y:
