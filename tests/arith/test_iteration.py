@@ -83,6 +83,7 @@ OTHERS = [
     ([H % 4, H // 8], [H], [C(64)], "bit 2 is lost"),
     ([H * 4 + J], [H, J], [C(4), C(5)], "overlap"),
     ([H * H], [H], [N], "not affine"),
+    ([(H * 8 + J) // 3, (J * 12 + H) // 5], [H, J], [C(12), C(8)], "two sums of the same variables"),
     ([H // N], [H], [M * N], "the remainder is lost"),
 ]
 

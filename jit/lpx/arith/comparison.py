@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lpx.arith.polynomial import Polynomial
-from lpx.dtypes import bool_
+from lpx.arith.polynomial import Monomial, Polynomial
+from lpx.dtypes import bool_, index
 from lpx.expr import nodes
 from lpx.expr.nodes import Expr
 
@@ -28,6 +28,24 @@ def normal_form(ctx: Context, node: nodes.Compare) -> Expr | None:
         return None
     op, left, right = options[costs.index(cheapest)]
     return nodes.Compare(bool_, 1, op, table.emit(left), table.emit(right))
+
+
+def are_related(ctx: Context, a: Expr, b: Expr) -> bool:
+    """Whether two conditions compare something in common, so that one may decide the other."""
+    return not _compared(ctx, a).isdisjoint(_compared(ctx, b))
+
+
+def _compared(ctx: Context, cond: Expr) -> set[Monomial]:
+    """The terms that the scalar index comparisons in a conjunction or disjunction are about."""
+    match cond:
+        case nodes.Compare(a=a, b=b) if a.dtype == index and a.lanes == 1:
+            return {m for m, _ in (ctx.polynomial(b) - ctx.polynomial(a)).varying()}
+        case nodes.Binary(a=a, b=b) if cond.dtype.is_bool:
+            return _compared(ctx, a) | _compared(ctx, b)
+        case nodes.Unary(a=a) if cond.dtype.is_bool:
+            return _compared(ctx, a)
+        case _:
+            return set()
 
 
 def _orderings(difference: Polynomial, op: nodes.CompareOp) -> list[_Sides]:

@@ -136,17 +136,39 @@ class _Reader:
 
         Example: with (i*8 + j) // 6 comes a source i*8 + j; then i*4 + j//2 is its digit from 2 upwards.
         """
-        for key in list(self.fused):
-            if key not in self.fused:
-                continue
-            for other in [k for k in self.fused if k is not key]:
-                alias = _as_one_digit(self.fused[other], self.fused[key], key)
-                if alias is not None:
-                    del self.fused[other], self.extents[other]
-                    sums = [_renamed(total, other, alias) for total in sums]
-                    self.fused = {k: _renamed(total, other, alias) for k, total in self.fused.items()}
-            sums = [_within(total, self.fused[key], key) for total in sums]
+        self._join_overlapping()
+        while (found := self._nested_source()) is not None:
+            other, alias = found
+            del self.fused[other], self.extents[other]
+            sums = [_renamed(total, other, alias) for total in sums]
+            self.fused = {key: _renamed(total, other, alias) for key, total in self.fused.items()}
+        for key, whole in self.fused.items():
+            sums = [_within(total, whole, key) for total in sums]
         return sums
+
+    def _join_overlapping(self) -> None:
+        """Where one fused sum begins with what another ends with, add the sum of both.
+
+        Example: h*8 + j and j*6 + k are parts of h*48 + j*6 + k.
+        """
+        pending = list(self.fused.values())
+        while pending:
+            total = pending.pop()
+            for other in list(self.fused.values()):
+                joined = _join(total, other)
+                key = None if joined is None else ("joined", joined.digits)
+                if joined is not None and key not in self.fused:
+                    self.fused[key], self.extents[key] = joined, joined.extent
+                    pending.append(joined)
+
+    def _nested_source(self) -> tuple[object, _Digit] | None:
+        """A fused sum that is a digit of another one, and that digit."""
+        for key, whole in self.fused.items():
+            for other, total in self.fused.items():
+                alias = None if other == key else _as_one_digit(total, whole, key)
+                if alias is not None:
+                    return other, alias
+        return None
 
     def is_injective(self, sums: Sequence[_Sum]) -> bool:
         """Whether the digits of every source make it up entirely, without overlap."""
@@ -260,6 +282,8 @@ def _is_even(digit: _Digit, extent: Polynomial) -> bool:
 
 def _as_digit_of(digit: _Digit, whole: _Sum, key: object) -> _Digit | None:
     """A digit of a source whose digits the sum `whole` contains, as a digit of that sum."""
+    if digit.source == key:
+        return digit
     if not whole.is_dense:
         return None
     for part, scale in zip(whole.digits, whole.scales, strict=True):
@@ -289,6 +313,25 @@ def _as_one_digit(total: _Sum, whole: _Sum, key: object) -> _Digit | None:
         lower = lower * digit.extent
         last = digit
     return _Digit(key, first.lower, total.extent, last.is_top)
+
+
+def _join(low: _Sum, high: _Sum) -> _Sum | None:
+    """The dense sum that ends as `high` does and begins as `low` does, if some top digits of `low` begin `high`."""
+    if not low.is_dense or not high.is_dense:
+        return None
+    for count in range(min(len(low.digits), len(high.digits)) - 1, 0, -1):
+        if all(map(_is_same_digit, low.digits[-count:], high.digits[:count])):
+            base = low.scales[-count]
+            scales = (*low.scales, *(base * scale for scale in high.scales[count:]))
+            digits = (*low.digits, *high.digits[count:])
+            if len({digit.source for digit in digits}) < len(digits):
+                return None
+            return _Sum(digits, scales, base * high.extent, is_dense=True)
+    return None
+
+
+def _is_same_digit(a: _Digit, b: _Digit) -> bool:
+    return a.source == b.source and a.lower.same(b.lower) and a.extent.same(b.extent)
 
 
 def _within(total: _Sum, whole: _Sum, key: object) -> _Sum:

@@ -20,13 +20,13 @@ def of_polynomial(ctx: Context, p: Polynomial) -> Interval:
     """Bounds of the sum, adding up the bounds of its terms."""
     lo: int | None = 0
     hi: int | None = 0
-    for monomial, coefficient in p.terms.items():
-        product = point(1)
-        for number in monomial:
+    for monomial, k in p.terms.items():
+        product = ctx.atom_interval(monomial[0]) if monomial else point(1)
+        for number in monomial[1:]:
             product = iv.apply("mul", product, ctx.atom_interval(number))
-        term = product.scaled(coefficient)
-        lo = None if lo is None or term.lo is None else lo + term.lo
-        hi = None if hi is None or term.hi is None else hi + term.hi
+        low, high = (product.lo, product.hi) if k > 0 else (product.hi, product.lo)
+        lo = None if lo is None or low is None else lo + low * k
+        hi = None if hi is None or high is None else hi + high * k
         if lo is None and hi is None:
             return UNBOUNDED
     return Interval(lo, hi)

@@ -121,7 +121,7 @@ def _condition(ctx: Context, node: Expr) -> Expr | None:
 
 def _implied(ctx: Context, op: nodes.BinaryOp, a: Expr, b: Expr) -> Expr | None:
     """`a & b` is a where a implies b, and false where it excludes b; `a | b` likewise, with a false."""
-    if not ctx.table.interner.is_decision(a) or not ctx.table.interner.is_decision(b):
+    if not comparison.are_related(ctx, a, b):
         return None
     truth = decide(ctx.under(a, op == "bitand"), b)
     if truth is None:
