@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lpx.arith.analyzer import Analyzer
-from lpx.arith.iteration import is_injective
+from lpx.arith.iteration import IndexMap as Bijection
+from lpx.arith.iteration import detect_bijection
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer, Scope
-from lpx.expr.nodes import AddressOf, Expr, Load
+from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
-from lpx.schedule import queries
+from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, OptionError
 from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
-from lpx.schedule.staging import BufferLike
+from lpx.schedule.staging import BufferLike, buffer_name, nest_over, resolve_buffer, widest_without
 from lpx.schedule.storage import cache_read, check_intermediate, check_one_buffer
 from lpx.schedule.values import IndexMap
 
@@ -50,66 +50,95 @@ def transform_layout(edit: Edit, block: BlockLike, index_map: Map) -> None:
 def pack(
     edit: Edit, block: BlockLike, buffer: BufferLike, index_map: Map, scope: Scope = "global"
 ) -> BlockHandle:
-    """Copy a buffer that `block` reads into another layout: `cache_read`, then `transform_layout` of the copy.
+    """Copy a buffer into another layout for `block` to read; returns the copying block, for `compute_at`.
 
-    requires: what the two require.
+    Element i of the buffer lies at `index_map(i)` of the copy. The copying block's loops run over the copy in its own
+    order.
+
+    requires: what `cache_read` requires, and a map that sends different indices to different places.
 
     rewrite (index_map = lambda i, j: (j // 4, i, j % 4)):
         block C { C[i, j] = B[i, j] }
         ->
-        block B_global { B_global[j // 4, i, j % 4] = B[i, j] }
+        for a, b, c: block B_global { B_global[a, b, c] = B[b, a * 4 + c] }
         block C { C[i, j] = B_global[j // 4, i, j % 4] }
     """
     mapping = IndexMap.of(index_map)
-    copy = cache_read.function(edit, block, buffer, scope)
+    source = resolve_buffer(edit, buffer, traverse.read_buffers(edit.block(block)))
+    copy = cache_read.function(edit, block, source, scope)
+    edit.canonical["buffer"] = buffer_name(buffer)
     edit.canonical["index_map"] = mapping
-    packed = check_one_buffer(edit.block(copy))
-    edit.function = relayout(edit.function, packed, mapping)
+    copying = edit.block(copy)
+    packed = check_one_buffer(copying)
+    bijection = check_bijection(edit.function, packed, mapping)
+    nest = _packing_nest(copy.name, source, bijection, packed)
+    anchor = widest_without(edit.function, copying, lambda _: False)
+    changed = rewriting.replace_statement(edit.function, anchor, nest)
+    edit.function = relayout(changed, packed, mapping)
     return copy
 
 
-def relayout(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> nodes.Function:
-    """`function` with every access to `buffer` at `mapping` of its indices, in a buffer of the mapped shape."""
+def _packing_nest(name: str, source: Buffer, bijection: Bijection, packed: Buffer) -> Stmt:
+    """Loops in the order of the packed buffer around the block that fills it (at indices of the unpacked one, which
+    `relayout` maps).
+    """
+
+    def block(loops: tuple[Var, ...]) -> Stmt:
+        axes = tuple(Axis(build.var(f"v{v.name}"), e) for v, e in zip(loops, bijection.extents, strict=True))
+        variables = tuple(a.var for a in axes)
+        analyzer = bijection.analyzer
+        for axis in axes:
+            analyzer = analyzer.with_axis(axis)
+        origin = bijection.inverse(variables)
+        inside = [analyzer.simplify(i < e) for i, e in zip(origin, source.shape, strict=True)]
+        values = dict(zip(variables, loops, strict=True))
+        outside = [expr_traverse.substitute(c, values) for c in inside if not analyzer.prove(c)]
+        body = nodes.Store(packed, origin, build.load(source, origin))
+        return nodes.Block(name, axes, loops, rewriting.conjunction(outside), None, body)
+
+    return nest_over(bijection.extents, [f"a{k}" for k in range(len(bijection.extents))], block)
+
+
+def check_bijection(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> Bijection:
+    """Refuse a map that is not known to send different indices of `buffer` to different places."""
     if len(mapping.variables) != buffer.rank:
         raise OptionError(
             f"the map takes {len(mapping.variables)} index(es) but {buffer.name} has {buffer.rank} dimension(s)"
         )
-    analyzer = queries.analyzer_of(function, ())
-    for variable, extent in zip(mapping.variables, buffer.shape, strict=True):
-        analyzer = analyzer.with_range(variable, 0, extent)
-    if not is_injective(mapping.targets, dict(zip(mapping.variables, buffer.shape, strict=True)), analyzer):
+    found = detect_bijection(mapping.targets, mapping.variables, buffer.shape, queries.analyzer_of(function, ()))
+    if found is None:
         raise OptionError(
             f"the map of {buffer.name} may send two indices to one place",
             hint="split indices by // and % with the same number, and permute the parts",
         )
-    shape = tuple(_extent(target, mapping, analyzer) for target in mapping.targets)
-    new = replace(buffer, shape=shape, strides=None)
+    return found
+
+
+def relayout(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> nodes.Function:
+    """`function` with every access to `buffer` at `mapping` of its indices, in a buffer of the mapped shape."""
+    new = replace(buffer, shape=check_bijection(function, buffer, mapping).extents, strides=None)
     return replace(function, body=_remap(function.body, buffer, new, mapping))
-
-
-def _extent(target: Expr, mapping: IndexMap, analyzer: Analyzer) -> Expr:
-    bounds = analyzer.symbolic_bounds(target, mapping.variables)
-    if bounds is None or not analyzer.prove(bounds[0] >= 0):
-        raise OptionError("the map gives an index whose range is not known", hint="use + - * // % with constants")
-    return analyzer.simplify(bounds[1] + 1)
 
 
 def _remap(body: Stmt, old: Buffer, new: Buffer, mapping: IndexMap) -> Stmt:
     memo: dict[Expr, Expr] = {}
 
+    def moved(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return mapping(*indices)
+
     def on_node(expr: Expr) -> Expr | None:
         match expr:
             case Load(buffer=buffer, indices=indices, mask=mask) if buffer is old:
-                return build.load(new, mapping(*indices), mask)
+                return build.load(new, moved(indices), mask)
             case AddressOf(buffer=buffer, indices=indices) if buffer is old:
-                return build.address_of(new, mapping(*indices))
+                return build.address_of(new, moved(indices))
             case _:
                 return None
 
     def on_stmt(stmt: Stmt) -> Stmt | None:
         match stmt:
             case nodes.Store(buffer=buffer, indices=indices) | nodes.AtomicUpdate(buffer=buffer, indices=indices):
-                return replace(stmt, buffer=new, indices=mapping(*indices)) if buffer is old else None
+                return replace(stmt, buffer=new, indices=moved(indices)) if buffer is old else None
             case nodes.Alloc(buffer=buffer) if buffer is old:
                 return replace(stmt, buffer=new)
             case nodes.AsyncCopy(target=target, source=source) if old in (target, source):
