@@ -41,7 +41,7 @@ def lower_to_llvm(program: ir.Function | ir.Module, target: Target) -> Generated
     for name, function in functions.items():
         kernel = Kernel(function, module, capabilities.of_cpu(machine), checks, bound)
         polls = polls or kernel.polling.needed
-        _emit_kernel(kernel, linkage="" if name == entry else "internal ")
+        _emit_kernel(kernel, is_entry=name == entry)
     return GeneratedModule(
         text=str(module),
         entry=entry,
@@ -67,7 +67,11 @@ def _attributes(target: Target, machine: CpuMachine) -> str:
     return " ".join(parts)
 
 
-def _emit_kernel(kernel: Kernel, linkage: str) -> None:
+def _emit_kernel(kernel: Kernel, *, is_entry: bool) -> None:
+    """The function, and its parallel bodies.
+
+    A callee is never inlined: what it only reads, and is therefore told to be invariant, its caller may write.
+    """
     frame = Frame(kernel, emit_statement)
     function = kernel.function
     bound = kernel.bound[function.name]
@@ -81,7 +85,9 @@ def _emit_kernel(kernel: Kernel, linkage: str) -> None:
         frame.emitter.storage[buffer] = _constant_in_code(kernel, buffer)
     for symbol in function.symbols:
         frame.emitter.variables[symbol] = frame.b.resize(slots.next(), f"i{symbol.dtype.bits}", signed=True)
-    signature = f"{linkage}i32 @{quoted(function.name)}(ptr noalias readonly %args)"
+    signature = f"i32 @{quoted(function.name)}(ptr noalias readonly %args)"
+    if not is_entry:
+        signature = f"internal {signature} noinline"
     frame.emit(frame, function.body)
     kernel.module.define(function.name, signature, frame.finish())
 
