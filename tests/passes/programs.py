@@ -1,4 +1,4 @@
-"""Small functions of the scheduled stage that between them use everything passes look at, with extents to run them at."""
+"""Small functions that between them use everything passes look at, with extents to run them at."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ func pad_sum(A: in float32[n, 6], B: out float32[n, 6]) symbols(n) {
         for rx in 0..3 {
           block B(vy: spatial n = y, vx: spatial 6 = x, v1: reduce 3 = ry, v2: reduce 3 = rx) {
             init { B[vy, vx] = 0.0f32 }
-            B[vy, vx] = B[vy, vx] + select((1 <= vy + v1) & (vy + v1 < n + 1) & (1 <= vx + v2) & (vx + v2 < 7), A[vy + v1 - 1, vx + v2 - 1], 0.0f32)
+            let y: int64 = vy + v1
+            let x: int64 = vx + v2
+            B[vy, vx] = B[vy, vx] + select((1 <= y) & (y <= n) & (1 <= x) & (x < 7), A[y - 1, x - 1], 0.0f32)
           }
         }
       }
