@@ -66,7 +66,6 @@ def type_of(element: str, lanes: int = 1) -> Type:
 
 
 I1 = type_of("i1")
-I8 = type_of("i8")
 I32 = type_of("i32")
 I64 = type_of("i64")
 PTR = type_of("ptr")
