@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lpx import dtypes
 from lpx.errors import ParseError
@@ -185,9 +187,23 @@ def test_structural_equality_ignores_names_and_nesting() -> None:
     assert not structural_equal(parse_function(swapped), parse_function(swapped.replace("i < j", "j < i")))
 
 
+PIECES = [*re.findall(r"\w+|[^\w\s]", EVERYTHING), "..+", "$1", "-", "1e999", "9" * 5000, '"\\q"', "²", "inf_f32", "x8"]
+
+
+@settings(max_examples=300)
+@given(st.integers(0, len(EVERYTHING)), st.integers(0, 9), st.lists(st.sampled_from(PIECES), max_size=3))
+def test_parser_raises_parse_errors_only(start: int, length: int, pieces: list[str]) -> None:
+    text = EVERYTHING[:start] + " ".join(pieces) + EVERYTHING[start + length :]
+    with suppress(ParseError):
+        print_function(parse_function(text, [WEIGHTS]))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("func f() { let x = 1e39f32 }", "1e39 does not fit float32"),
+        ('func f() { check true, "\\q" }', "not a text with the escapes of JSON"),
+        ("func f() { let x = " + "9" * 5000 + " }", "a number of 5000 digits"),
         ("func f(", "line 1, column 8: expected `)`"),
         ("fun f() {}", "line 1, column 11: expected `func`"),
         ("func f() { C[0] = 1 }", "line 1, column 12: unknown name `C`"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 MAX_DEPTH = 64
 """How deep expressions, or statements, may nest in a text."""
+
+_LONGEST_NUMBER = 1000  # characters; the longest double in full has 767 digits
 
 _BINARY_OPS: dict[str, tuple[BinaryOp, int]] = {
     sign: (op, BINARY_SIGNS[op][1]) for op in get_args(BinaryOp) if op in BINARY_SIGNS for sign in [BINARY_SIGNS[op][0]]
@@ -184,11 +186,15 @@ class ExpressionParser:
         suffix = match["suffix"] if match else ""
         if match is None or (suffix and suffix not in _SUFFIXES):
             raise self.tokens.error(f"`{suffix}` is no dtype suffix; there are {', '.join(_SUFFIXES)}", token)
-        default = dtypes.index if match["digits"].isdecimal() else dtypes.float32
-        number = int(match["digits"]) if match["digits"].isdecimal() else float(match["digits"])
-        dtype = _SUFFIXES.get(suffix, default)
-        signed = -(float(number) if dtype.is_float else number) if negative else number
-        return self.make(token, lambda: build.const(signed, dtype))
+        digits = match["digits"]
+        if len(digits) > _LONGEST_NUMBER:
+            raise self.tokens.error(f"a number of {len(digits)} digits", token)
+        dtype = _SUFFIXES[suffix] if suffix else dtypes.index if digits.isdecimal() else dtypes.float32
+        number = int(digits) if digits.isdecimal() and not dtype.is_float else float(digits)
+        constant = self.make(token, lambda: build.const(-number if negative else number, dtype))
+        if dtype.is_float and not math.isfinite(constant.value):
+            raise self.tokens.error(f"{digits} does not fit {dtype}", token)
+        return constant
 
     def dtype(self) -> DType:
         """The name of an element type."""
@@ -325,7 +331,7 @@ class ExpressionParser:
 
     def _hardware(self, token: Token) -> Expr:
         self.tokens.expect("[")
-        name: str = json.loads(self.tokens.take("string", "the operation's name in quotes").text)
+        name = self.tokens.string("the operation's name in quotes")
         self.tokens.expect(",")
         domain = _DOMAINS[self.tokens.choice(*_DOMAINS)]
         self.tokens.expect(",")

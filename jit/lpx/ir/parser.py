@@ -6,7 +6,6 @@ name line and column and show a caret.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -159,8 +158,8 @@ class _Parser(StatementParser):
         self.tokens.expect(":")
         buffer = self.buffer_type(token)
         self.tokens.expect("=")
-        digest = self.tokens.take("string", "the hash of the constant")
-        array = self._constants.get(json.loads(digest.text))
+        digest = self.tokens.next
+        array = self._constants.get(self.tokens.string("the hash of the constant"))
         if array is None:
             raise self.tokens.error(
                 f"the elements of constant {token.text} are not in the text; pass its array in `constants`", digest

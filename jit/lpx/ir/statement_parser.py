@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
@@ -33,7 +32,7 @@ class StatementParser(ExpressionParser):
     def title(self) -> str:
         """A name that is no variable: bare, or in quotes."""
         if self.tokens.next.kind == "string":
-            return str(json.loads(self.tokens.advance().text))
+            return self.tokens.string("a name in quotes")
         return self.tokens.take("name", "a name").text
 
     def new_name(self) -> Token:
@@ -111,7 +110,7 @@ class StatementParser(ExpressionParser):
         name = self.tokens.take("name", "the name of an attribute").text
         self.tokens.expect("=")
         if self.tokens.next.kind == "string":
-            return name, str(json.loads(self.tokens.advance().text))
+            return name, self.tokens.string("a text")
         if self.tokens.at("true", "false"):
             return name, self.tokens.advance().text == "true"
         negative = self.tokens.accept("-")
@@ -297,7 +296,7 @@ class StatementParser(ExpressionParser):
     def check(self) -> Stmt:
         cond = self.expression()
         self.tokens.expect(",")
-        return nodes.Check(cond, str(json.loads(self.tokens.take("string", "a message in quotes").text)))
+        return nodes.Check(cond, self.tokens.string("a message in quotes"))
 
 
 _STATEMENTS: dict[str, Callable[[StatementParser], Stmt | Opener]] = {

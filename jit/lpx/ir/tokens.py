@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +12,7 @@ from lpx.ir.names import NAME
 
 TokenKind = Literal["name", "number", "string", "shared", "sign", "end"]
 
+_LONGEST_INTEGER = 40  # digits; far more than any dtype holds
 _SHOWN = 60  # characters of a line on either side of a caret
 _PATTERN = re.compile(
     rf"""
@@ -93,12 +95,20 @@ class TokenStream:
         return self.advance().text
 
     def integer(self) -> int:
-        """Take a plain integer, maybe negative."""
+        """Take a plain integer of reasonable length, maybe negative."""
         sign = -1 if self.accept("-") else 1
         token = self.take("number", "an integer")
-        if not token.text.isdecimal():
+        if not token.text.isdecimal() or len(token.text) > _LONGEST_INTEGER:
             raise self.error("expected a plain integer", token)
         return sign * int(token.text)
+
+    def string(self, what: str) -> str:
+        """Take a text in quotes; `what` names it in the error."""
+        token = self.take("string", what)
+        try:
+            return str(json.loads(token.text))
+        except ValueError:
+            raise self.error("not a text with the escapes of JSON", token) from None
 
     def error(self, why: str, token: Token | None = None) -> ParseError:
         """An error at `token`, by default the next one."""
