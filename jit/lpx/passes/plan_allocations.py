@@ -48,12 +48,12 @@ class PlanAllocations:
             return alloc
         buffer = alloc.buffer
         path, known = _path_to_use(alloc, analyzer)
-        if not any(isinstance(stmt, For) for stmt in path[:-1]):
-            return alloc
         window = _window(buffer, path[-1], known)
         outside = {s.var for s in path[:-1] if isinstance(s, For | nodes.Let)}
         window = [side if side is not None and not _depends(side.extent, outside) else None for side in window]
         shrunk, target = buffer, path[-1]
+        if len(path) == 1 and not any(window):
+            return alloc
         if any(side is not None for side in window):
             shape = tuple(e if s is None else s.extent for e, s in zip(buffer.shape, window, strict=True))
             shrunk = replace(buffer, shape=shape)
@@ -91,11 +91,20 @@ def _path_to_use(alloc: Alloc, analyzer: Analyzer) -> tuple[list[Stmt], Analyzer
         within = (
             analyzer if isinstance(stmt, nodes.If) and users[0] is stmt.orelse else knowledge.inside(analyzer, stmt)
         )
-        if isinstance(stmt, For) and not writes_before_reading(stmt.body, alloc.buffer, within):
+        if isinstance(stmt, For) and not _may_enter(stmt, alloc.buffer, within):
             break
         analyzer, stmt = within, users[0]
         path.append(stmt)
     return path, analyzer
+
+
+def _may_enter(loop: For, buffer: Buffer, within: Analyzer) -> bool:
+    """Whether each iteration may have a buffer of its own: it writes what it reads, and memory can be private to it."""
+    if loop.kind == "bound" and buffer.scope != "local":
+        is_block = loop.thread is not None and loop.thread.startswith("blockIdx")
+        if buffer.scope != "shared" or not is_block:
+            return False
+    return writes_before_reading(loop.body, buffer, within)
 
 
 def _touches(expr: Expr, buffer: Buffer) -> bool:

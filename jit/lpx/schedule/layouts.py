@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lpx.arith.iteration import IndexMap as Bijection
-from lpx.arith.iteration import detect_bijection
+from lpx.arith.iteration import IndexMap as Places
+from lpx.arith.iteration import read_index_map
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer, Scope
@@ -68,44 +68,44 @@ def pack(
     copy = cache_read.function(edit, block, source, scope)
     edit.canonical["buffer"] = buffer_name(buffer)
     edit.canonical["index_map"] = mapping
-    copying = edit.block(copy)
-    packed = check_one_buffer(copying)
-    bijection = check_bijection(edit.function, packed, mapping)
-    nest = _packing_nest(copy.name, source, bijection, packed)
-    anchor = widest_without(edit.function, copying, lambda _: False)
-    changed = rewriting.replace_statement(edit.function, anchor, nest)
-    edit.function = relayout(changed, packed, mapping)
+    unpacked = check_one_buffer(edit.block(copy))
+    places = check_injective(edit.function, unpacked, mapping)
+    packed = replace(unpacked, shape=places.extents, strides=None)
+    edit.function = replace(edit.function, body=_remap(edit.function.body, unpacked, packed, mapping))
+    copying = widest_without(edit.function, edit.block(copy), lambda _: False)
+    nest = _packing_nest(copy.name, source, places, packed)
+    edit.function = rewriting.replace_statement(edit.function, copying, nest)
     return copy
 
 
-def _packing_nest(name: str, source: Buffer, bijection: Bijection, packed: Buffer) -> Stmt:
-    """Loops in the order of the packed buffer around the block that fills it (at indices of the unpacked one, which
-    `relayout` maps).
-    """
+def _packing_nest(name: str, source: Buffer, places: Places, packed: Buffer) -> Stmt:
+    """Loops in the order of the packed buffer around the block that fills it; places no element maps to become 0."""
 
     def block(loops: tuple[Var, ...]) -> Stmt:
-        axes = tuple(Axis(build.var(f"v{v.name}"), e) for v, e in zip(loops, bijection.extents, strict=True))
+        axes = tuple(Axis(build.var(f"v{v.name}"), e) for v, e in zip(loops, places.extents, strict=True))
         variables = tuple(a.var for a in axes)
-        analyzer = bijection.analyzer
+        analyzer = places.analyzer
         for axis in axes:
             analyzer = analyzer.with_axis(axis)
-        origin = bijection.inverse(variables)
+        origin = places.inverse(variables)
         inside = [analyzer.simplify(i < e) for i, e in zip(origin, source.shape, strict=True)]
-        values = dict(zip(variables, loops, strict=True))
-        outside = [expr_traverse.substitute(c, values) for c in inside if not analyzer.prove(c)]
-        body = nodes.Store(packed, origin, build.load(source, origin))
-        return nodes.Block(name, axes, loops, rewriting.conjunction(outside), None, body)
+        value = build.load(source, origin)
+        condition = rewriting.conjunction([c for c in inside if not analyzer.prove(c)])
+        if condition is not None:
+            value = build.select(condition, value, build.const(0, source.dtype))
+        return nodes.Block(name, axes, loops, None, None, nodes.Store(packed, variables, value))
 
-    return nest_over(bijection.extents, [f"a{k}" for k in range(len(bijection.extents))], block)
+    return nest_over(places.extents, [f"a{k}" for k in range(len(places.extents))], block)
 
 
-def check_bijection(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> Bijection:
+def check_injective(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> Places:
     """Refuse a map that is not known to send different indices of `buffer` to different places."""
     if len(mapping.variables) != buffer.rank:
         raise OptionError(
             f"the map takes {len(mapping.variables)} index(es) but {buffer.name} has {buffer.rank} dimension(s)"
         )
-    found = detect_bijection(mapping.targets, mapping.variables, buffer.shape, queries.analyzer_of(function, ()))
+    extents = dict(zip(mapping.variables, buffer.shape, strict=True))
+    found = read_index_map(mapping.targets, extents, queries.analyzer_of(function, ()))
     if found is None:
         raise OptionError(
             f"the map of {buffer.name} may send two indices to one place",
@@ -116,7 +116,7 @@ def check_bijection(function: nodes.Function, buffer: Buffer, mapping: IndexMap)
 
 def relayout(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> nodes.Function:
     """`function` with every access to `buffer` at `mapping` of its indices, in a buffer of the mapped shape."""
-    new = replace(buffer, shape=check_bijection(function, buffer, mapping).extents, strides=None)
+    new = replace(buffer, shape=check_injective(function, buffer, mapping).extents, strides=None)
     return replace(function, body=_remap(function.body, buffer, new, mapping))
 
 
