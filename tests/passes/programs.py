@@ -310,6 +310,29 @@ func half(A: in float16[10], B: in float16[10], C: out float16[10], D: out bool[
   }
 }"""
     ),
+    "scalars": Program(
+        """
+func scalars(A: in float32[n], B: out float32[], C: out float32[n]) symbols(n) {
+  alloc S: float32[]
+  for i in 0..1 {
+    for r in 0..n {
+      block S(one: spatial 1 = i, vr: reduce n = r) { init { S[] = 0.0f32 } S[] = S[] + A[vr] }
+    }
+  }
+  B[] = S[] * 2.0f32
+  for i in 0..n parallel { C[i] = A[i] / S[] }
+}""",
+        [{"n": 5}, {"n": 1}],
+    ),
+    "prefetch": Program(
+        """
+func ahead(A: in float32[16], B: out float32[8]) {
+  for i in 0..8 vectorize {
+    evaluate hardware["prefetch", any, same, 1](&A[i + 8])
+    B[i] = A[i] + A[i + 8]
+  }
+}"""
+    ),
     "layout": Program(
         """
 func relayout(A: in float32[5, 8], B: out float32[5, 8]) {

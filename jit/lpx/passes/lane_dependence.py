@@ -10,8 +10,9 @@ from lpx.arith.affine import AffineForm, Term
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import AddressOf, Expr, Load, Var
+from lpx.expr.nodes import AddressOf, Call, Expr, Load, Var
 from lpx.ir import nodes, traverse
+from lpx.ir.hardware import PREFETCH
 from lpx.ir.nodes import For, Stmt
 
 
@@ -75,8 +76,8 @@ class _Accesses:
         for node in expr_traverse.walk(expr):
             if isinstance(node, Load):
                 self._found.setdefault(node.buffer, []).append(_Access(node.indices, False, is_repeated))
-            elif isinstance(node, AddressOf):
-                self._found.setdefault(node.buffer, []).append(_Access(node.indices, False, True))
+            elif isinstance(node, Call) and node.op.kind in ("hardware", "extern") and node.op.name != PREFETCH.name:
+                self.has_opaque = self.has_opaque or any(isinstance(arg, AddressOf) for arg in node.args)
 
 
 def _is_one_ordered_store(found: Sequence[_Access]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lpx import knobs
+from lpx.errors import UnsupportedError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.ir.verify import verify
@@ -46,7 +47,10 @@ CPU: tuple[Pass, ...] = (
     FlattenBuffers(),
     NarrowIndices(),
 )
-"""What happens to every function on its way to machine code."""
+"""What happens to every function on its way to the machine code of a CPU."""
+
+PIPELINES: Mapping[str, tuple[Pass, ...]] = {"cpu": CPU}
+"""The pipeline of each kind of target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +64,11 @@ class LoweredResult:
 def lower(function: Function, target: Target) -> LoweredResult:
     """`function` in the stage `flat`, for code generation on `target`.
 
-    Raises: CompileError when the target cannot express the function.
+    Raises: CompileError when the target cannot express the function, UnsupportedError for a target without a pipeline.
     """
-    return run(function, pipeline_for(target))
-
-
-def pipeline_for(target: Target) -> tuple[Pass, ...]:
-    """The passes of `target`'s pipeline."""
-    return CPU
+    if target.kind not in PIPELINES:
+        raise UnsupportedError(f"lpx makes no code for {target} yet", hint=f"it does for {', '.join(PIPELINES)}")
+    return run(function, PIPELINES[target.kind])
 
 
 def run(function: Function, passes: Sequence[Pass]) -> LoweredResult:
