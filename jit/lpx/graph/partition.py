@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from lpx.graph import shapes
 from lpx.graph.nodes import Graph, Node, Value
@@ -26,9 +27,14 @@ class Group:
 
 @dataclass(slots=True, eq=False)
 class _Draft:
+    """A group being filled. `rows` are the leading extents that its reductions keep, once it has one: steps of one row
+    can then run together.
+    """
+
     kind: OperatorKind
     nodes: list[Node]
     ancestors: set[_Draft] = field(default_factory=set["_Draft"])
+    rows: tuple[shapes.Dim, ...] | None = None
 
 
 def partition(graph: Graph) -> tuple[Group, ...]:
@@ -61,8 +67,9 @@ class _Partitioner:
         if home is None:
             home = _Draft(node.operator.kind, [])
             self._drafts.append(home)
-        elif node.operator.kind == "reduction":
+        if node.operator.kind == "reduction":
             home.kind = "reduction"
+            home.rows = home.rows or _rows(node)
         home.nodes.append(node)
         self._draft_of[node] = home
         self._add_ancestors(home, sources - {home})
@@ -83,7 +90,11 @@ class _Partitioner:
                 continue
             same_space = all(_same_shape(value.shape, out.shape) for out in node.outputs)
             only_here = len(self._users[value]) == 1 and value not in self._outputs
-            if (kind == "elementwise" and same_space) or (draft.kind in ("elementwise", "injective") and only_here):
+            if (
+                (kind == "elementwise" and same_space)
+                or (draft.kind in ("elementwise", "injective") and only_here)
+                or _shares_rows(node, draft)
+            ):
                 found.append(draft)
         rank = {"contraction": 0, "reduction": 1, "elementwise": 2, "injective": 3}
         return sorted(found, key=lambda d: rank[d.kind])
@@ -125,6 +136,34 @@ class _Partitioner:
                     found[producer] = None
             found[node] = None
         return list(found)
+
+
+def _rows(node: Node) -> tuple[shapes.Dim, ...]:
+    """The leading extents that a reduction keeps where it reduces the trailing axes; () for any other."""
+    value = node.inputs[0]
+    if value is None:
+        return ()
+    given = node.attrs.get("axes", node.attrs.get("axis"))
+    axes = shapes.normalize_axes(cast("Sequence[int] | int | None", given), len(value.shape))
+    first = min(axes, default=0)
+    return value.shape[:first] if axes == tuple(range(first, len(value.shape))) else ()
+
+
+def _shares_rows(node: Node, draft: _Draft) -> bool:
+    """Whether `node` works on the rows that the reductions of `draft` keep."""
+    if draft.kind not in ("elementwise", "reduction"):
+        return False
+    if node.operator.kind == "reduction":
+        rows = _rows(node)
+        fits = draft.rows is None or _same_shape(draft.rows, rows)
+        outputs = [v.shape for n in draft.nodes for v in n.outputs]
+        return bool(rows) and fits and all(_starts_with(shape, rows) for shape in outputs)
+    rows = draft.rows or ()
+    return bool(rows) and node.operator.kind == "elementwise" and all(_starts_with(v.shape, rows) for v in node.outputs)
+
+
+def _starts_with(shape: Sequence[shapes.Dim], rows: Sequence[shapes.Dim]) -> bool:
+    return _same_shape(shape[: len(rows)], rows)
 
 
 def _same_shape(a: Sequence[shapes.Dim], b: Sequence[shapes.Dim]) -> bool:

@@ -34,6 +34,8 @@ def _pays(schedule: Schedule, facts: BlockFacts) -> bool:
     readers = queries.readers(schedule.function, facts.target)
     if not readers:
         return False
+    if facts.cost == 0 and not facts.checks:  # a copy: reading the original costs the same
+        return True
     if facts.cost <= CHEAP and len(readers) == 1:
         return not _reread(readers[0].name, schedule, facts) or facts.cost <= 1
     if len(readers) > 1:

@@ -32,17 +32,22 @@ def keep_dims(x: te.Tensor, axes: Sequence[int], keep: bool) -> tuple[shapes.Dim
 
 
 def reduced(x: te.Tensor, axes: Sequence[int], keep: bool, combine: Reduce, name: str) -> te.Tensor:
-    """`combine` (te.sum and the like) over `axes` of `x`."""
-    axis_list, index = reduce_axes(x, axes)
-    rank = len(x.shape)
+    """`combine` (te.sum and the like) over `axes` of `x`.
 
-    def at(*indices: Expr) -> Expr:
-        kept = [i for a, i in enumerate(indices) if a not in axes] if keep else indices
-        return combine(x[index(kept)], axis=axis_list)
-
+    Kept axes of extent 1 are put back by a copy of their own, which costs nothing once it is inlined, so that the
+    reduction itself has only the axes it needs.
+    """
     if not axes:
-        return te.compute(x.shape, lambda *i: x[i[:rank]], name=name)
-    return te.compute(keep_dims(x, axes, keep), at, name=name)
+        return te.compute(x.shape, lambda *i: x[i], name=name)
+    axis_list, index = reduce_axes(x, axes)
+    total = te.compute(keep_dims(x, axes, False), lambda *i: combine(x[index(i)], axis=axis_list), name=name)
+    if not keep:
+        return total
+
+    def kept(*i: Expr) -> Expr:
+        return total[tuple(e for a, e in enumerate(i) if a not in axes)]
+
+    return te.compute(keep_dims(x, axes, True), kept, name=f"{name}_kept")
 
 
 def _register(name: str, combine: Reduce) -> None:
