@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from lpx.dtypes import DType
 from lpx.errors import InternalError
 from lpx.expr import build
 from lpx.expr.nodes import Call, Expr
+from lpx.expr.vecmath import expand
 from lpx.ir import scalars
 
 
@@ -25,19 +25,19 @@ def expand_math(expr: Expr) -> Expr | None:
         wide = build.call(expr.op, *[build.cast(a, dtypes.float32) for a in expr.args])
         return build.cast(wide, expr.dtype) if (found := expand_math(wide)) is None else build.cast(found, expr.dtype)
     try:
-        expanded: Expr = importlib.import_module("lpx.expr.vecmath").expand(expr)
-    except (ImportError, InternalError):
+        return expand(expr)
+    except InternalError:  # not written as arithmetic yet
         return None
-    return expanded
 
 
 def approximate(name: str, dtype: DType) -> Callable[..., scalars.Value]:
-    """A mathematical function computed by NumPy in float64 and rounded."""
+    """A mathematical function that has no expansion, computed by NumPy in float64 and rounded."""
     function, rounded = _NUMPY[name], scalars.round_float(dtype)
+    kind = np.float32 if name == "nextafter" and dtype == dtypes.float32 else np.float64
 
     def apply(*args: float) -> float:
         with np.errstate(all="ignore"):
-            result: float = rounded(float(function(*[np.float64(a) for a in args])))
+            result: float = rounded(float(function(*[kind(a) for a in args])))
             return result
 
     return apply

@@ -18,7 +18,8 @@ from lpx.expr.nodes import Var
 from lpx.ir.interpreter import storage as memory
 from lpx.ir.interpreter.arguments import bind, evaluate, solve_extents
 from lpx.ir.interpreter.expressions import Env
-from lpx.ir.interpreter.statements import Options, StatementCompiler
+from lpx.ir.interpreter.leaves import Options
+from lpx.ir.interpreter.statements import StatementCompiler
 from lpx.ir.interpreter.storage import Storage
 from lpx.ir.interpreter.threads import Thread
 from lpx.ir.nodes import Function, Module

@@ -1,63 +1,33 @@
-"""Statements as Python closures.
+"""Statements with statements inside, as Python closures.
 
-A compiled statement is a `Code`. Plain code runs to its end. Code that may have to wait for other threads is a
-generator of requests (`threads.Steps`). So that no statement is written twice, one with statements inside is a *plan*:
-a generator of the codes to run, in order; two drivers turn a plan into plain code or into steps.
+So that none is written twice, for plain code and for steps, each is a *plan*: a generator of the codes to run, in
+order; two drivers turn a plan into plain code or into steps.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from lpx.errors import InternalError, MemoryAccessError, RuntimeCheckError
-from lpx.expr import nodes as expr_nodes
-from lpx.expr.nodes import Expr
+from lpx.errors import MemoryAccessError
 from lpx.expr.traverse import free_vars
 from lpx.ir import nodes, scalars
-from lpx.ir.hardware import meaning_of
-from lpx.ir.interpreter.expressions import Action, Compiled, Env, Lane, Slots
-from lpx.ir.interpreter.storage import Storage, fresh
-from lpx.ir.interpreter.threads import Collective, Fork, Meet, PendingCopy, Steps, Team, Thread
+from lpx.ir.interpreter.expressions import Action, Env, Lane
+from lpx.ir.interpreter.leaves import Call, Code, LeafCompiler, Options, must_step
+from lpx.ir.interpreter.storage import fresh
+from lpx.ir.interpreter.threads import Fork, Steps, Team, Thread
 from lpx.ir.nodes import Stmt
 from lpx.ir.traverse import expressions
-
-Call = Callable[[str, list[Storage], list[int]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to run: `checked` tracks uninitialised memory; `threads` run a parallel region; `rng` shuffles what may run
-    in any order.
-    """
-
-    checked: bool
-    threads: int
-    rng: random.Random | None
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """`run` is plain code; `steps`, where there are any, must be used instead."""
-
-    run: Action
-    steps: Callable[[Env], Steps] | None = None
-    stmt: Stmt | None = None
-
 
 Plan = Callable[[Env], Iterator[Code]]
 
 
-class StatementCompiler:
-    """Compiles the statements of one function; `call` runs another function of the module."""
+class StatementCompiler(LeafCompiler):
+    """Compiles all statements of one function."""
 
     def __init__(self, options: Options, call: Call) -> None:
-        self.slots = Slots()
-        self._options = options
-        self._call = call
-        self._in_team = False
+        super().__init__(options, call)
         self._shares_work = False
 
     def compile(self, stmt: Stmt) -> Code:
@@ -93,7 +63,7 @@ class StatementCompiler:
                 self._locate(error, code, env)
                 raise
 
-        return Code(run) if all(code.steps is None for code in codes) else Code(_must_step, steps)
+        return Code(run) if all(code.steps is None for code in codes) else Code(must_step, steps)
 
     def _locate(self, error: MemoryAccessError, code: Code | None, env: Env) -> None:
         """Add the statement and the values of its variables to an error that does not know them yet."""
@@ -104,10 +74,6 @@ class StatementCompiler:
         values = [f"{v.name} = {env[s]}" for v, s in slots.items() if v in mentioned]
         error.hint = f"in `{_first_line(code.stmt)}`" + (f" at {', '.join(values)}" if values else "")
         error.span = code.stmt.span
-
-    def expressions(self, stmt: Stmt, roots: Sequence[Expr]) -> Compiled:
-        """The closures of the expressions of `stmt`."""
-        return Compiled(self.slots, roots)
 
     def seq(self, stmt: nodes.Seq) -> Code:
         codes = [self.compile(s) for s in stmt.stmts]
@@ -139,12 +105,12 @@ class StatementCompiler:
         """The iterations of a parallel loop, shuffled; when threads share them, those of this thread."""
         if sharer is not None and sharer.team is not None:
             values = values[sharer.number :: sharer.team.size]
-        if self._options.rng is None:
+        if self.options.rng is None:
             return values
-        return self._options.rng.sample(values, len(values))
+        return self.options.rng.sample(values, len(values))
 
     def _bounds(self, stmt: nodes.For) -> Callable[[Env], range]:
-        compiled = self.expressions(stmt, (stmt.start, stmt.extent))
+        compiled = self.expressions((stmt.start, stmt.extent))
         start, extent = compiled.roots
 
         def bounds(env: Env) -> range:
@@ -156,14 +122,14 @@ class StatementCompiler:
 
     def _thread_loop(self, stmt: nodes.For, axis: str) -> Code:
         bounds, slot = self._bounds(stmt), self.slots.of(stmt.var)
-        outermost = not self._in_team
-        self._in_team = True
+        outermost = not self.in_team
+        self.in_team = True
         body = _steps_of(self.compile(stmt.body))
-        self._in_team = not outermost
+        self.in_team = not outermost
 
         def programs(env: Env) -> list[tuple[Thread, Steps]]:
             parent: Thread = env[0]
-            team = Team(1, self._options.rng) if parent.team is None else parent.team
+            team = Team(1, self.options.rng) if parent.team is None else parent.team
             started: list[tuple[Thread, Steps]] = []
             values = bounds(env)
             for value in values:
@@ -182,23 +148,23 @@ class StatementCompiler:
         def steps(env: Env) -> Steps:
             yield Fork(programs(env))
 
-        return Code(run) if outermost else Code(_must_step, steps)
+        return Code(run) if outermost else Code(must_step, steps)
 
     def region(self, stmt: nodes.ParallelRegion) -> Code:
-        in_team, shares = self._in_team, self._shares_work
-        self._in_team = self._shares_work = True
+        in_team, shares = self.in_team, self._shares_work
+        self.in_team = self._shares_work = True
         body = _steps_of(self.compile(stmt.body))
-        self._in_team, self._shares_work = in_team, shares
+        self.in_team, self._shares_work = in_team, shares
 
         def run(env: Env) -> None:
-            team = Team(self._options.threads, self._options.rng)
+            team = Team(self.options.threads, self.options.rng)
             threads = [Thread(number=n, team=team) for n in range(team.size)]
             team.run([(thread, body([thread, *env[1:]])) for thread in threads])
 
         return Code(run)
 
     def branch(self, stmt: nodes.If) -> Code:
-        compiled = self.expressions(stmt, (stmt.cond,))
+        compiled = self.expressions((stmt.cond,))
         cond = compiled.roots[0]
         then, orelse = self.compile(stmt.then), self.compile(stmt.orelse or nodes.Seq(()))
 
@@ -209,7 +175,7 @@ class StatementCompiler:
         return self._follow(plan, (then, orelse))
 
     def while_loop(self, stmt: nodes.While) -> Code:
-        compiled = self.expressions(stmt, (stmt.cond,))
+        compiled = self.expressions((stmt.cond,))
         cond, body = compiled.roots[0], self.compile(stmt.body)
 
         def plan(env: Env) -> Iterator[Code]:
@@ -227,12 +193,12 @@ class StatementCompiler:
         def bind(env: Env, lanes: list[Any]) -> None:
             env[slot] = lanes[0] if stmt.var.lanes == 1 else lanes
 
-        codes = [self._with_value(stmt, stmt.value, bind), body]
+        codes = [self.with_value(stmt, stmt.value, bind), body]
         return self._follow(lambda env: iter(codes), codes)
 
     def block(self, stmt: nodes.Block) -> Code:
         predicates = () if stmt.predicate is None else (stmt.predicate,)
-        compiled = self.expressions(stmt, (*predicates, *stmt.bindings))
+        compiled = self.expressions((*predicates, *stmt.bindings))
         predicate: Lane = compiled.roots[0] if predicates else lambda env, i: True
         bindings = list(zip(stmt.axes, compiled.roots[len(predicates) :], strict=True))
         slots = [self.slots.of(axis.var) for axis in stmt.axes]
@@ -253,9 +219,9 @@ class StatementCompiler:
 
     def alloc(self, stmt: nodes.Alloc) -> Code:
         buffer = stmt.buffer
-        compiled = self.expressions(stmt, buffer.shape)
+        compiled = self.expressions(buffer.shape)
         slot, body = self.slots.of(buffer), self.compile(stmt.body)
-        fill = None if self._options.checked else scalars.zero(buffer.dtype)
+        fill = None if self.options.checked else scalars.zero(buffer.dtype)
 
         def plan(env: Env) -> Iterator[Code]:
             compiled.reset(env)
@@ -268,129 +234,6 @@ class StatementCompiler:
             yield body
 
         return self._follow(plan, (body,))
-
-    def store(self, stmt: nodes.Store) -> Code:
-        masks = () if stmt.mask is None else (stmt.mask,)
-        compiled = self.expressions(stmt, (*stmt.indices, *masks))
-        places = compiled.roots[: len(stmt.indices)]
-        mask = compiled.roots[-1] if masks else None
-        slot = self.slots.of(stmt.buffer)
-
-        def write(env: Env, lanes: list[Any]) -> None:
-            compiled.reset(env)
-            storage: Storage = env[slot]
-            active = [i for i in range(len(lanes)) if mask is None or mask(env, i)]
-            for indices, i in [([place(env, i) for place in places], i) for i in active]:
-                storage.write(indices, lanes[i])
-
-        return self._with_value(stmt, stmt.value, write, None if mask is None else (compiled, mask))
-
-    def _with_value(
-        self,
-        stmt: Stmt,
-        value: Expr,
-        use: Callable[[Env, list[Any]], None],
-        masked: tuple[Compiled, Lane] | None = None,
-    ) -> Code:
-        """Code that computes all lanes of `value`, then uses them; an operation of a whole warp waits for the warp.
-
-        Lanes that a mask turns off are not computed.
-        """
-        if isinstance(value, expr_nodes.Call) and value.op.kind == "hardware" and meaning_of(value.op).per_warp:
-            return self._collective(stmt, value, use)
-        compiled = self.expressions(stmt, (value,))
-        lane, lanes = compiled.roots[0], range(value.lanes)
-
-        def run(env: Env) -> None:
-            compiled.reset(env)
-            if masked is None:
-                use(env, [lane(env, i) for i in lanes])
-                return
-            mask, on = masked
-            mask.reset(env)
-            use(env, [lane(env, i) if on(env, i) else None for i in lanes])
-
-        return Code(run)
-
-    def _collective(self, stmt: Stmt, value: expr_nodes.Call, use: Callable[[Env, list[Any]], None]) -> Code:
-        compiled = self.expressions(stmt, value.args)
-        sizes = compiled.widths
-
-        def steps(env: Env) -> Steps:
-            compiled.reset(env)
-            args = [[lane(env, i) for i in range(n)] for lane, n in zip(compiled.roots, sizes, strict=True)]
-            use(env, (yield Collective(stmt, value.op, args)))
-
-        return Code(_must_step, steps)
-
-    def atomic(self, stmt: nodes.AtomicUpdate) -> Code:
-        compiled = self.expressions(stmt, (*stmt.indices, stmt.value))
-        *places, value = compiled.roots
-        combine, slot = scalars.binary(stmt.op, stmt.buffer.dtype), self.slots.of(stmt.buffer)
-
-        def run(env: Env) -> None:
-            compiled.reset(env)
-            storage: Storage = env[slot]
-            updates = [([place(env, i) for place in places], value(env, i)) for i in range(stmt.value.lanes)]
-            for indices, operand in updates:
-                storage.write(indices, combine(storage.read(indices), operand))
-
-        return Code(run)
-
-    def barrier(self, stmt: nodes.Barrier) -> Code:
-        def steps(env: Env) -> Steps:
-            yield Meet(stmt)
-
-        return Code(_must_step, steps) if self._in_team else Code(_nothing)
-
-    def copy(self, stmt: nodes.AsyncCopy) -> Code:
-        compiled = self.expressions(stmt, (*stmt.target_indices, *stmt.source_indices))
-        rank = len(stmt.target_indices)
-        target_slot, source_slot = self.slots.of(stmt.target), self.slots.of(stmt.source)
-
-        def run(env: Env) -> None:
-            compiled.reset(env)
-            indices = [place(env, 0) for place in compiled.roots]
-            target: Storage = env[target_slot]
-            positions = _consecutive(target, indices[:rank], stmt.count)
-            values = _read_consecutive(env[source_slot], indices[rank:], stmt.count)
-            for position in positions:
-                target.values[position] = None
-            thread: Thread = env[0]
-            thread.copies.open.append(PendingCopy(target, positions, values))
-
-        return Code(run)
-
-    def commit(self, stmt: nodes.AsyncCommit) -> Code:
-        del stmt
-        return Code(lambda env: env[0].copies.commit())
-
-    def wait(self, stmt: nodes.AsyncWait) -> Code:
-        return Code(lambda env: env[0].copies.wait(stmt.pending))
-
-    def evaluate(self, stmt: nodes.Evaluate) -> Code:
-        return self._with_value(stmt, stmt.value, lambda env, lanes: None)
-
-    def call(self, stmt: nodes.CallFunction) -> Code:
-        compiled = self.expressions(stmt, stmt.extents)
-        slots = [self.slots.of(b) for b in stmt.buffers]
-
-        def run(env: Env) -> None:
-            compiled.reset(env)
-            self._call(stmt.function, [env[s] for s in slots], [extent(env, 0) for extent in compiled.roots])
-
-        return Code(run)
-
-    def check(self, stmt: nodes.Check) -> Code:
-        compiled = self.expressions(stmt, (stmt.cond,))
-        cond, lanes = compiled.roots[0], range(stmt.cond.lanes)
-
-        def run(env: Env) -> None:
-            compiled.reset(env)
-            if not all(cond(env, i) for i in lanes):
-                raise RuntimeCheckError(stmt.message, span=stmt.span)
-
-        return Code(run)
 
 
 _COMPILERS: dict[type[Stmt], Callable[[StatementCompiler, Any], Code]] = {
@@ -425,24 +268,6 @@ def _steps_of(code: Code) -> Callable[[Env], Steps]:
     return steps
 
 
-def _must_step(env: Env) -> None:
-    raise InternalError("code that waits for other threads was run outside a team")
-
-
-def _nothing(env: Env) -> None:
-    del env
-
-
 def _first_line(stmt: Stmt) -> str:
     lines = str(stmt).splitlines()
     return next(line for line in lines if not line.startswith("$"))
-
-
-def _consecutive(storage: Storage, indices: Sequence[int], count: int) -> range:
-    first = storage.position(indices)
-    storage.position([*indices[:-1], indices[-1] + count - 1])
-    return range(first, first + count)
-
-
-def _read_consecutive(storage: Storage, indices: Sequence[int], count: int) -> list[Any]:
-    return [storage.read([*indices[:-1], indices[-1] + k]) for k in range(count)]
