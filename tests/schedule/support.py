@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lpx import te
+from lpx.expr.nodes import Expr
 from lpx.ir.nodes import Function
 from lpx.ir.parser import parse_function
 from lpx.ir.printer import print_function
@@ -12,30 +13,31 @@ from lpx.schedule import Schedule, Trace, create_schedule, replay
 from lpx.schedule.testing import check_equivalent
 from tests.support import Golden
 
+Extent = int | Expr
 Program = te.Tensor | Sequence[te.Tensor] | Function
 
 
-def elementwise(n: object) -> te.Tensor:
+def elementwise(n: Extent) -> te.Tensor:
     """C[i] = (A[i] + 1) * 2, through B."""
     a = te.placeholder((n,), name="A")
     b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
     return te.compute((n,), lambda i: b[i] * 2.0, name="C")
 
 
-def matmul(m: object, k: object, n: object) -> te.Tensor:
+def matmul(m: Extent, k: Extent, n: Extent) -> te.Tensor:
     a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
     r = te.reduce_axis(k, name="r")
     return te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
 
 
-def bias_relu(m: object, k: object, n: object) -> te.Tensor:
+def bias_relu(m: Extent, k: Extent, n: Extent) -> te.Tensor:
     """D = max(C + bias, 0) after a matmul C."""
     c = matmul(m, k, n)
     bias = te.placeholder((n,), name="bias")
     return te.compute((m, n), lambda i, j: te.maximum(c[i, j] + bias[j], 0.0), name="D")
 
 
-def blur(n: object) -> te.Tensor:
+def blur(n: Extent) -> te.Tensor:
     """S[i] = P[i-1] + P[i] + P[i+1] with zeros outside, P = A * 2."""
     a = te.placeholder((n,), name="A")
     p = te.compute((n,), lambda i: a[i] * 2.0, name="P")
@@ -47,7 +49,7 @@ def blur(n: object) -> te.Tensor:
     return te.compute((n,), lambda i: padded(i, -1) + p[i] + padded(i, 1), name="S")
 
 
-def softmax(m: object, n: object) -> te.Tensor:
+def softmax(m: Extent, n: Extent) -> te.Tensor:
     x = te.placeholder((m, n), name="X")
     a, b = te.reduce_axis(n, name="a"), te.reduce_axis(n, name="b")
     largest = te.compute((m,), lambda i: te.max(x[i, a], axis=a), name="M")

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from lpx import te
 from lpx.ir.parser import parse_function
 from lpx.schedule import Schedule, create_schedule
 from lpx.schedule.errors import DependenceError, ExtentError, LoopKindError, NestingError, OptionError
+from lpx.schedule.loops import Tail
 from lpx.schedule.testing import check_equivalent
 from tests.schedule.support import blur, confirm, elementwise, matmul
 from tests.support import Golden
@@ -14,7 +18,7 @@ MATMUL = matmul(6, 7, 16)
 
 def test_vectorize(golden: Golden) -> None:
     def apply(s: Schedule) -> None:
-        i, j, r = s.loops("C")
+        _, j, r = s.loops("C")
         _, lanes = s.split(j, 8)
         s.reorder(r, lanes)
         s.vectorize(lanes)
@@ -24,8 +28,8 @@ def test_vectorize(golden: Golden) -> None:
 
 @pytest.mark.parametrize("length", [1, 3, 7, 13])
 @pytest.mark.parametrize("lanes", [8, 16])
-@pytest.mark.parametrize("tail", ["guard", "peel", "mask"])
-def test_vectors_wider_than_the_extent(length: int, lanes: int, tail: str) -> None:
+@pytest.mark.parametrize("tail", get_args(Tail))
+def test_vectors_wider_than_the_extent(length: int, lanes: int, tail: Tail) -> None:
     program = elementwise(length)
     s = create_schedule(program)
     s.vectorize(s.split(s.loops("C")[0], lanes, tail=tail)[1])
@@ -35,7 +39,9 @@ def test_vectors_wider_than_the_extent(length: int, lanes: int, tail: str) -> No
 def test_vectorize_refuses() -> None:
     s = create_schedule(MATMUL)
     i, j, r = s.loops("C")
-    with pytest.raises(DependenceError, match="iterations of loop r cannot be lanes: it is a reduction loop of block C"):
+    with pytest.raises(
+        DependenceError, match="iterations of loop r cannot be lanes: it is a reduction loop of block C"
+    ):
         s.vectorize(r)
     s.vectorize(j)
     with pytest.raises(LoopKindError, match="loop j inside loop i is vectorized"):
@@ -44,8 +50,6 @@ def test_vectorize_refuses() -> None:
         s.vectorize(j)
     with pytest.raises(LoopKindError, match="loop r is inside loop j, which is vectorized"):
         s.parallel(r)
-    from lpx import te
-
     symbolic = create_schedule(elementwise(te.var("n")))
     with pytest.raises(ExtentError, match="loop i has a symbolic extent") as caught:
         symbolic.vectorize(symbolic.loops("C")[0])

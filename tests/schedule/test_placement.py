@@ -22,7 +22,8 @@ from tests.support import Golden
 
 def test_compute_at_tiles(golden: Golden) -> None:
     def apply(s: Schedule) -> None:
-        _, jo, _, _ = s.tile(*s.loops("D"), 2, 4)
+        i, j = s.loops("D")
+        _, jo, _, _ = s.tile(i, j, 2, 4)
         s.compute_at("C", jo)
 
     confirm(golden, "compute_at", bias_relu(te.var("m"), te.var("k"), te.var("n")), apply, {"m": 5, "k": 3, "n": 9})
@@ -178,7 +179,8 @@ def test_compute_root_refuses_a_peeled_tensor() -> None:
 
 def test_reverse_compute_at(golden: Golden) -> None:
     def apply(s: Schedule) -> None:
-        _, jo, _, _ = s.tile(*s.loops("C")[:2], 2, 4)
+        i, j, _ = s.loops("C")
+        _, jo, _, _ = s.tile(i, j, 2, 4)
         s.reverse_compute_at("D", jo)
 
     confirm(
@@ -213,6 +215,16 @@ def test_reverse_compute_at_refuses_a_stencil() -> None:
     s = create_schedule(blur(8))
     with pytest.raises((ProducerError, CoverageError), match="reverse_compute_at: "):
         s.reverse_compute_at("S", s.loops("P")[0])
+
+
+def test_reverse_compute_at_refuses_a_diagonal() -> None:
+    """Each C[i, j] reads two rows of B, which two iterations make."""
+    a = te.placeholder((4, 3), name="A")
+    b = te.compute((4, 3), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((4, 4), lambda i, j: b[i, 0] + b[j, 0], name="C")
+    s = create_schedule(c)
+    with pytest.raises(ProducerError, match="C reads elements that different iterations of loop i make"):
+        s.reverse_compute_at(c, s.loops(b)[0])
 
 
 def test_reverse_compute_at_refuses_to_leave_out_padding() -> None:

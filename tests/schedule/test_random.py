@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from lpx import te
 from lpx.errors import ScheduleError
 from lpx.expr import traverse
 from lpx.schedule import LoopHandle, Schedule, create_schedule, replay
+from lpx.schedule.loops import Tail
 from lpx.schedule.testing import check_equivalent
 
 Rng = random.Random
@@ -35,11 +37,13 @@ def random_program(rng: Rng) -> te.Tensor:
 
 def _elementwise(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
     a = tensors[-1]
-    others = [t for t in tensors if t.buffer.shape == a.buffer.shape or t is a]
-    b = rng.choice([t for t in others if [str(e) for e in t.shape] == [str(e) for e in a.shape]] or [a])
-    if rng.random() < 0.5:
-        return te.compute(a.shape, lambda *i: a[i] * 3 + b[i], name=name)
-    return te.compute(a.shape, lambda *i: te.maximum(a[i] - b[i], 1), name=name)
+    b = rng.choice([t for t in tensors if [str(e) for e in t.shape] == [str(e) for e in a.shape]])
+    is_linear = rng.random() < 0.5
+
+    def body(*i: te.Scalar) -> te.Scalar:
+        return a[i] * 3 + b[i] if is_linear else te.maximum(a[i] - b[i], 1)
+
+    return te.compute(a.shape, body, name=name)
 
 
 def _stencil(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
@@ -69,7 +73,11 @@ def _window(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
 
 def _transpose(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
     a = tensors[-1]
-    return te.compute(tuple(reversed(a.shape)), lambda *i: a[tuple(reversed(i))], name=name)
+
+    def body(*i: te.Scalar) -> te.Scalar:
+        return a[tuple(reversed(i))]
+
+    return te.compute(tuple(reversed(a.shape)), body, name=name)
 
 
 def _reduce(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
@@ -77,9 +85,11 @@ def _reduce(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
     r = te.reduce_axis(a.shape[-1], name="r")
     reducer = rng.choice((te.sum, te.max))
     kept = a.shape[:-1] or (1,)
-    if a.rank == 1:
-        return te.compute(kept, lambda i: reducer(a[r], axis=r), name=name)
-    return te.compute(kept, lambda *i: reducer(a[(*i, r)], axis=r), name=name)
+
+    def body(*i: te.Scalar) -> te.Scalar:
+        return reducer(a[r] if a.rank == 1 else a[(*i, r)], axis=r)
+
+    return te.compute(kept, body, name=name)
 
 
 def _gram(rng: Rng, tensors: list[te.Tensor], name: str) -> te.Tensor:
@@ -102,7 +112,7 @@ _RULES: tuple[Callable[[Rng, list[te.Tensor], str], te.Tensor], ...] = (
 
 
 def _split(s: Schedule, rng: Rng) -> None:
-    tail = rng.choice(("guard", "peel", "mask"))
+    tail: Tail = rng.choice(get_args(Tail))
     if rng.random() < 0.3:
         s.split(_loop(s, rng), nparts=rng.choice((1, 2, 3)), tail=tail)
     else:
@@ -151,7 +161,10 @@ WEIGHTS = [1 if n.endswith("inline") or n in ("vectorize", "unroll", "bind", "pa
 
 
 def _nest(s: Schedule, rng: Rng) -> tuple[LoopHandle, ...]:
-    return s.loops(rng.choice(s.blocks())) or s.loops()
+    nest = s.loops(rng.choice(s.blocks())) or s.loops()
+    if not nest:
+        raise ScheduleError("no loop is left")
+    return nest
 
 
 def _loop(s: Schedule, rng: Rng) -> LoopHandle:

@@ -71,7 +71,7 @@ def test_message_is_one_line_and_str_shows_the_program() -> None:
 
 def test_misspelt_primitive() -> None:
     s = create_schedule(elementwise(8))
-    with pytest.raises(AttributeError, match="no primitive 'vectorise'; did you mean vectorize?"):
+    with pytest.raises(AttributeError, match="no primitive 'vectorise'; did you mean vectorize"):
         s.vectorise  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 
 

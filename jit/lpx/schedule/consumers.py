@@ -80,7 +80,7 @@ def _check_outputs_in_scope(function: Function, block: Block, where: Path) -> No
             raise ConsumerError(f"{buffer.name} exists only around the present place of {block.name}", mark=block)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Made:
     """One dimension of a tensor: what an iteration of the loop completes of it, and what all iterations do."""
 
@@ -107,6 +107,7 @@ def completed_ranges(
     outer = queries.loops_of(target[shared:])
     analyzer = queries.analyzer_of(function, _loops_of_accesses(made, path))
     strips: dict[Var, tuple[Axis, Strip]] = {}
+    homes = moving.home_strips(analyzer, block, path, shared)
     reads = [a for a in queries.accesses(block, path[:-1]) if not a.is_write and a.buffer in {w.buffer for w in made}]
     if not reads:
         raise ConsumerError(f"{block.name} reads nothing that loop {loop.var.name} makes", mark=block)
@@ -114,7 +115,8 @@ def completed_ranges(
         dimensions = _completed(function, analyzer, buffer, loop, outer, made)
         for load in queries.loads_of(block, buffer):
             for dimension, index in zip(dimensions, load.indices, strict=True):
-                _restrict(analyzer, block, dimension, index, strips)
+                _restrict(analyzer, block, dimension, index, strips, homes)
+    _check_one_axis_per_loop(block, [strip for _, strip in strips.values()], {f.var for f in outer})
     ranges: dict[Var, AxisRange] = {}
     for axis in block.axes:
         if axis.var in kept:
@@ -122,8 +124,21 @@ def completed_ranges(
         found = strips.get(axis.var)
         if found is not None and axis.kind == "reduce":
             check_reduction_order(analyzer, block, axis, found[1], outer)
-        ranges[axis.var] = regions.whole(axis) if found is None else regions.clip(analyzer, found[1], axis)
+        ranges[axis.var] = regions.clip(analyzer, homes[axis.var] if found is None else found[1], axis)
     return ranges
+
+
+def _check_one_axis_per_loop(block: Block, strips: Sequence[Strip], moved: set[Var]) -> None:
+    """Refuses a block of which one loop would restrict two axes, as in `B[vi] + B[vj]`: only a diagonal would run."""
+    used: set[Var] = set()
+    for strip in strips:
+        variables = expr_traverse.free_vars(strip.low) & moved
+        if variables & used:
+            name = next(iter(variables & used)).name
+            raise ProducerError(
+                f"{block.name} reads elements that different iterations of loop {name} make", mark=block
+            )
+        used |= variables
 
 
 def _loops_of_accesses(accesses: Sequence[Access], path: Path) -> list[For]:
@@ -181,7 +196,12 @@ def _check_independent_dimensions(found: Sequence[_Made], moved: set[Var], buffe
 
 
 def _restrict(
-    analyzer: Analyzer, block: Block, dimension: _Made, index: Expr, strips: dict[Var, tuple[Axis, Strip]]
+    analyzer: Analyzer,
+    block: Block,
+    dimension: _Made,
+    index: Expr,
+    strips: dict[Var, tuple[Axis, Strip]],
+    homes: dict[Var, Strip],
 ) -> None:
     """Enter what a read at `index` of a dimension says about the block's axes."""
     if not dimension.is_split:
@@ -203,8 +223,11 @@ def _restrict(
             hint="compute the producer at a loop of the consumer instead (compute_at)",
             mark=block,
         )
-    if not (every.step == 1 and analyzer.prove(every.low <= 0) and analyzer.prove(every.high >= axis.extent - 1)):
+    home = homes[axis.var]
+    if not regions.lies_within(analyzer, home, every):
         raise CoverageError(f"some values of axis {axis.var.name} of {block.name} would never run", mark=block)
+    if not regions.is_whole(analyzer, axis, home) and not regions.lies_within(analyzer, every, home):
+        raise CoverageError(f"values of axis {axis.var.name} of {block.name} belong to other iterations", mark=block)
     strips[axis.var] = (axis, part)
 
 

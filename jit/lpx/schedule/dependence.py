@@ -22,7 +22,7 @@ from lpx.schedule.linear import Linear, Term, linear
 from lpx.schedule.queries import Access, Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Conflict:
     """Two accesses of one buffer, one of them a write, and the loops around both that they pin."""
 

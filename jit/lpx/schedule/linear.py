@@ -18,7 +18,7 @@ ZERO = build.const(0)
 ONE = build.const(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Term:
     """`coefficient * atom`; the atom mentions chosen variables, the coefficient does not."""
 
@@ -26,7 +26,7 @@ class Term:
     coefficient: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Linear:
     """The sum of `terms` (no two over one atom) and of `rest`, which is free of the chosen variables."""
 

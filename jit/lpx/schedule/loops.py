@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Literal
 
-from lpx.expr import build, traverse
+from lpx.expr import build
 from lpx.expr.nodes import Expr, Var
-from lpx.ir import nodes as ir_nodes
 from lpx.ir import traverse as ir
 from lpx.ir.nodes import Attr, Block, For, Function, Stmt
-from lpx.schedule import kinds, queries, rewriting
-from lpx.schedule.dependence import Conflict, conflicts_within
-from lpx.schedule.errors import DependenceError, ExtentError, LoopKindError, NestingError, OptionError
+from lpx.schedule import kinds, nesting, queries, rewriting
+from lpx.schedule.dependence import conflicts_within
+from lpx.schedule.errors import OptionError
 from lpx.schedule.handles import LoopHandle
 from lpx.schedule.linear import ONE, ZERO
 from lpx.schedule.primitive import primitive
@@ -62,7 +60,7 @@ def split(
         -> for i_o in 0..ceildiv(n, 4) { for i_i in 0..4 { block C(vi = i_o*4 + i_i) where i_o*4 + i_i < n } }
     """
     node = edit.loop(loop)
-    check_serial(node)
+    nesting.check_serial(node)
     outer, inner = _parts(edit.function, node, factor, nparts, tail)
     edit.function, variables = split_loop(edit.function, node, outer, inner, tail)
     edit.ended(node.var, f"was split into {', '.join(v.name for v in variables)}")
@@ -180,10 +178,10 @@ def fuse(edit: Edit, *handles: LoopHandle) -> LoopHandle:
     if len(handles) < 2:
         raise OptionError("fuse takes two loops or more")
     chain = [edit.loop(h) for h in handles]
-    check_directly_nested(chain)
+    nesting.check_directly_nested(chain)
     for node in chain:
-        check_serial(node)
-    check_rectangular(chain)
+        nesting.check_serial(node)
+    nesting.check_rectangular(chain)
     analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, chain[0]))
     var = build.var("_".join(f.var.name for f in chain))
     values: dict[Var, Expr] = {}
@@ -222,7 +220,7 @@ def tile(
     variables: list[Var] = []
     for handle, factor in ((rows, row_factor), (columns, column_factor)):
         node = edit.loop(handle)
-        check_serial(node)
+        nesting.check_serial(node)
         _check_factor("factor", factor)
         edit.function, pair = split_loop(edit.function, node, None, (build.const(int(factor)),), tail)
         edit.ended(node.var, f"was split into {', '.join(v.name for v in pair)}")
@@ -255,14 +253,14 @@ def reorder(edit: Edit, *handles: LoopHandle) -> None:
 def reorder_loops(function: Function, order: Sequence[Var]) -> Function:
     """`reorder` by variables, with its legality checks."""
     live = queries.live_loops(function)
-    chain = chain_of(function, [live[v] for v in order])
+    chain = nesting.chain_of(function, [live[v] for v in order])
     wanted = iter([live[v] for v in order])
     named = set(order)
     permuted = [next(wanted) if f.var in named else f for f in chain]
     if all(a is b for a, b in zip(chain, permuted, strict=True)):
         return function
-    check_bounds_follow(permuted)
-    check_order_kept(chain, permuted, conflicts_within(function, chain[0]))
+    nesting.check_bounds_follow(permuted)
+    nesting.check_order_kept(chain, permuted, conflicts_within(function, chain[0]))
     body = chain[-1].body
     for node in reversed(permuted):
         body = replace(node, body=body)
@@ -297,10 +295,10 @@ def partition(edit: Edit, loop: LoopHandle, at: int | Expr) -> tuple[LoopHandle,
         -> for i_0 in 0..4 { block C(vi = i_0) }; for i_1 in 4..n { block C_rest(vi = i_1) }
     """
     node = edit.loop(loop)
-    check_serial(node)
+    nesting.check_serial(node)
     analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, node))
     point = build.as_expr(at)
-    check_over_symbols(edit.function, point, node)
+    nesting.check_over_symbols(edit.function, point, node)
     point = analyzer.simplify(build.minimum(build.maximum(point, 0), node.extent))
     first, second = (build.var(f"{node.var.name}_{k}") for k in range(2))
     copy = rewriting.clone(node.body, rewriting.block_names(edit.function), "rest", {node.var: second})
@@ -310,103 +308,3 @@ def partition(edit: Edit, loop: LoopHandle, at: int | Expr) -> tuple[LoopHandle,
     edit.function = rewriting.replace_statement(edit.function, node, ir.sequence([before, rest]))
     edit.ended(node.var, f"was partitioned into {first.name} and {second.name}")
     return edit.handle(first), edit.handle(second)
-
-
-def check_over_symbols(function: Function, point: Expr, loop: For) -> None:
-    """Refuses an expression that mentions anything but symbolic extents."""
-    if point.dtype != ZERO.dtype or not traverse.free_vars(point) <= set(function.symbols):
-        raise OptionError(
-            "at is not an index expression over symbolic extents", hint="use integers and s.symbol(name)", mark=loop
-        )
-
-
-def check_serial(loop: For) -> None:
-    """Refuses a loop that is already parallel, vectorized, unrolled or bound."""
-    if loop.kind != "serial":
-        raise LoopKindError(
-            f"loop {loop.var.name} is {loop.kind}", hint="change the shape of loops before their kind", mark=loop
-        )
-
-
-def check_directly_nested(chain: Sequence[For]) -> None:
-    """Refuses loops of which one is not the whole body of the one before."""
-    for outer, inner in pairwise(chain):
-        if outer.body is not inner:
-            found = f"it holds a {_described(outer.body)}"
-            raise NestingError(
-                f"loop {inner.var.name} is not directly inside loop {outer.var.name}: {found}",
-                hint="give loops that are each the whole body of the one before, outermost first",
-                mark=outer,
-            )
-
-
-def _described(stmt: Stmt) -> str:
-    match stmt:
-        case For(var=var):
-            return f"loop {var.name}"
-        case Block(name=name):
-            return f"block {name}"
-        case ir_nodes.Seq(stmts=stmts):
-            return f"sequence of {len(stmts)} statements"
-        case ir_nodes.Alloc(buffer=buffer):
-            return f"allocation of {buffer.name}"
-        case _:
-            return type(stmt).__name__.lower()
-
-
-def check_rectangular(chain: Sequence[For]) -> None:
-    """Refuses loops whose bounds depend on a loop further out in the chain."""
-    check_bounds_follow(list(reversed(chain)))
-
-
-def check_bounds_follow(chain: Sequence[For]) -> None:
-    """Refuses an order of loops, outermost first, in which the bounds of one depend on one further in."""
-    for position, node in enumerate(chain):
-        inside = {f.var for f in chain[position + 1 :]}
-        for bound in (node.start, node.extent):
-            used = traverse.free_vars(bound) & inside
-            if used:
-                name = next(iter(used)).name
-                raise ExtentError(f"the bounds of loop {node.var.name} depend on loop {name}", mark=node)
-
-
-def chain_of(function: Function, nodes: Sequence[For]) -> tuple[For, ...]:
-    """The loops from the outermost to the innermost of `nodes`. Refuses when anything but loops stands between."""
-    paths = {n.var: queries.path_to(function, n) for n in nodes}
-    innermost = max(paths.values(), key=len)
-    for node in nodes:
-        if node not in innermost:
-            raise NestingError(
-                f"loops {node.var.name} and {innermost[-1].var.name} are not inside each other"
-                if isinstance(innermost[-1], For)
-                else f"loop {node.var.name} stands alone",
-                mark=node,
-            )
-    start = min(innermost.index(n) for n in nodes)
-    chain = innermost[start:]
-    loops_only = tuple(s for s in chain if isinstance(s, For))
-    if len(loops_only) != len(chain):
-        between = next(s for s in chain if not isinstance(s, For))
-        raise NestingError(
-            f"a {_described(between)} stands between loops {loops_only[0].var.name} and {loops_only[-1].var.name}",
-            hint="only loops that are each the whole body of the one before can change places",
-            mark=between,
-        )
-    return loops_only
-
-
-def check_order_kept(before: Sequence[For], after: Sequence[For], conflicts: Sequence[Conflict]) -> None:
-    """Refuses an order that runs two iterations touching the same element the other way round.
-
-    Loops that a conflict pins, and a reduction's own loops, may go anywhere; the rest must keep their order.
-    """
-    for conflict in conflicts:
-        kept = [f for f in before if not conflict.allows(f.var)]
-        moved = [f for f in after if not conflict.allows(f.var)]
-        if any(a is not b for a, b in zip(kept, moved, strict=True)):
-            raise DependenceError(
-                f"iterations of loops {', '.join(f.var.name for f in kept)} touch the same elements of "
-                f"{conflict.buffer.name}",
-                hint="keep these loops in their order",
-                mark=conflict.second.path[-1],
-            )

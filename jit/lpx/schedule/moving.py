@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
-from lpx.schedule import blocks, queries
-from lpx.schedule.errors import DependenceError, LoopKindError, NestingError, ProducerError
+from lpx.schedule import blocks, queries, regions
+from lpx.schedule.errors import AccessError, DependenceError, LoopKindError, NestingError, ProducerError
 from lpx.schedule.queries import Path
+from lpx.schedule.regions import Strip
 
 
 def check_open_path(path: Path, target: Path) -> None:
@@ -99,3 +101,22 @@ def kept_bindings(block: Block, path: Path, target: Path) -> dict[Var, Expr]:
 
 def _loop_vars(path: Path) -> set[Var]:
     return {f.var for f in queries.loops_of(path)}
+
+
+def home_strips(analyzer: Analyzer, block: Block, path: Path, shared: int) -> dict[Var, Strip]:
+    """Per axis, the values it takes in one iteration of the loops that the old and the new place have in common.
+
+    An axis that does not follow those loops takes all its values. Refuses where values have gaps.
+    """
+    around = {f.var for f in queries.loops_of(path[:shared])}
+    inner = queries.loops_of(path[shared:])
+    homes: dict[Var, Strip] = {}
+    for axis, value in zip(block.axes, block.bindings, strict=True):
+        if axis.kind == "sequential" or not expr_traverse.free_vars(value) & around:
+            homes[axis.var] = regions.whole(axis).strip
+            continue
+        strip = regions.strip_of(analyzer, value, inner)
+        if strip is None or not strip.is_exact:
+            raise AccessError(f"axis {axis.var.name} of {block.name} does not run over a plain range", mark=block)
+        homes[axis.var] = strip
+    return homes

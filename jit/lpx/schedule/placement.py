@@ -15,13 +15,14 @@ from functools import partial
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Expr, Var
+from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
 from lpx.schedule import blocks, inlining, moving, queries, regions, rewriting
 from lpx.schedule.consumers import place_behind
 from lpx.schedule.errors import (
     ConsumerError,
+    DependenceError,
     RefusedError,
 )
 from lpx.schedule.handles import LoopHandle
@@ -134,7 +135,7 @@ def place_at(function: Function, block: Block, loop: For) -> Function:
     allocated = set(blocks.outputs_of(block))
     blocks.check_in_scope(function, block, (*target, *moving.allocations_of(loop)))
     kept = moving.kept_bindings(block, path, target)
-    ranges = required_ranges(function, block, loop, reads, kept)
+    ranges = required_ranges(function, block, loop, reads, kept, path, target)
     nest = regions.nest(block, ranges, kept)
     moved = rewriting.insert_before(function, anchor, nest)
     moved = rewriting.replace_statement(moved, block, None)
@@ -170,9 +171,18 @@ def _first_reader(loop: For, reads: Sequence[Access], block: Block) -> Stmt:
 
 
 def required_ranges(
-    function: Function, block: Block, loop: For, reads: Sequence[Access], kept: dict[Var, Expr]
+    function: Function,
+    block: Block,
+    loop: For,
+    reads: Sequence[Access],
+    kept: dict[Var, Expr],
+    path: Path,
+    target: Path,
 ) -> dict[Var, AxisRange]:
-    """The values of each axis that one iteration of `loop` needs."""
+    """The values of each axis that one iteration of `loop` needs.
+
+    Refuses values that the block takes in another iteration of a loop around both places.
+    """
     needed: dict[Var, Strip | None] = {}
     analyzer = queries.analyzer_of(function, {f.var: f for a in reads for f in queries.loops_of(a.path)}.values())
     for buffer in blocks.outputs_of(block):
@@ -189,14 +199,28 @@ def required_ranges(
             shifted = replace(strip, low=analyzer.simplify(strip.low - offset))
             before = needed.get(axis.var, shifted)
             needed[axis.var] = None if before is None else regions.union(analyzer, before, shifted)
+    around = {f.var: f for f in queries.loops_of(path)}
+    homes = moving.home_strips(
+        queries.analyzer_of(function, around.values()), block, path, moving.shared_length(path, target)
+    )
     ranges: dict[Var, AxisRange] = {}
     for axis in block.axes:
-        strip = needed.get(axis.var)
         if axis.var in kept:
             continue
-        is_whole = strip is None or axis.kind == "reduce"
-        ranges[axis.var] = regions.whole(axis) if is_whole or strip is None else regions.clip(analyzer, strip, axis)
+        strip = needed.get(axis.var) if axis.kind == "spatial" else None
+        ranges[axis.var] = regions.whole(axis) if strip is None else regions.clip(analyzer, strip, axis)
+        check_at_home(analyzer, block, axis, ranges[axis.var].strip, homes[axis.var])
     return ranges
+
+
+def check_at_home(analyzer: Analyzer, block: Block, axis: Axis, strip: Strip, home: Strip) -> None:
+    """Refuses values of an axis that another iteration of the loops around both places computes."""
+    if not regions.is_whole(analyzer, axis, home) and not regions.lies_within(analyzer, strip, home):
+        raise DependenceError(
+            f"values of axis {axis.var.name} of {block.name} are needed that other iterations compute",
+            hint="compute_root takes the block out of the common loops first",
+            mark=block,
+        )
 
 
 def _region(analyzer: Analyzer, loop: For, reads: Sequence[Access], rank: int) -> list[Strip | None]:
@@ -234,7 +258,10 @@ def place_at_root(function: Function, block: Block) -> Function:
     moving.check_unchanged(block, path, (*target, top))
     blocks.check_in_scope(function, block, target)
     kept = moving.kept_bindings(block, path, target)
-    nest = regions.nest(block, {a.var: regions.whole(a) for a in block.axes}, kept)
+    analyzer = queries.analyzer_of(function, queries.loops_of(path))
+    homes = moving.home_strips(analyzer, block, path, len(target))
+    ranges = {a.var: regions.clip(analyzer, homes[a.var], a) for a in block.axes if a.var not in kept}
+    nest = regions.nest(block, ranges, kept)
     hoisted = queries.allocated_within(top) & set(blocks.outputs_of(block))
     both = traverse.sequence([nest, _without(top, block, hoisted)])
     for buffer in sorted(hoisted, key=lambda b: b.name, reverse=True):

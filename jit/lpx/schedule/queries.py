@@ -19,7 +19,7 @@ Path = tuple[Stmt, ...]
 """Statements from the root of the function down to, and with, a statement."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One access of a buffer by the last statement of `path`; `indices` are over the loops of the path.
 

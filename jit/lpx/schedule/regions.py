@@ -18,7 +18,7 @@ from lpx.schedule import queries, rewriting
 from lpx.schedule.linear import ZERO, Linear, linear
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Strip:
     """The indices low, low + step, ..., `count` of them. `is_exact`: each of them is touched."""
 
@@ -95,7 +95,7 @@ def _smaller(analyzer: Analyzer, a: Expr, b: Expr) -> Expr:
     return b if analyzer.prove(b <= a) else build.minimum(a, b)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AxisRange:
     """The values a new loop gives an axis, and the conditions that keep it in its domain."""
 
@@ -107,6 +107,16 @@ class AxisRange:
 def whole(axis: Axis) -> AxisRange:
     """All values of an axis."""
     return AxisRange(Strip(ZERO, axis.extent, 1, is_exact=True), check_low=False, check_high=False)
+
+
+def is_whole(analyzer: Analyzer, axis: Axis, strip: Strip) -> bool:
+    """Whether a strip certainly is the domain of an axis."""
+    return strip.step == 1 and queries.constant_value(strip.low) == 0 and analyzer.equal(strip.count, axis.extent)
+
+
+def lies_within(analyzer: Analyzer, strip: Strip, home: Strip) -> bool:
+    """Whether every index of a strip is certainly between the ends of another of step 1."""
+    return home.step == 1 and analyzer.prove(strip.low >= home.low) and analyzer.prove(strip.high <= home.high)
 
 
 def clip(analyzer: Analyzer, strip: Strip, axis: Axis) -> AxisRange:
