@@ -36,6 +36,10 @@ class World:
         analyzer = analyzer.with_range(k, 0, 8).with_range(s, -20, 21)
         return World(m, n, i, j, f, k, s, analyzer)
 
+    def variable(self, name: str) -> Var:
+        """The variable of that name."""
+        return {v.name: v for v in (self.m, self.n, self.i, self.j, self.f, self.k, self.s)}[name]
+
     def samples(self, rng: random.Random, count: int) -> Iterator[dict[Var, int]]:
         """Values of all variables within their ranges."""
         for _ in range(count):
@@ -59,55 +63,67 @@ WORLD = World.make()
 _VARIABLES = (WORLD.m, WORLD.n, WORLD.i, WORLD.j, WORLD.f, WORLD.k, WORLD.s)
 
 
+_SMALL = st.sampled_from([build.const(c) for c in CONSTANTS])
+_DIVISORS = st.sampled_from([*(build.const(c) for c in CONSTANTS if c), WORLD.n, WORLD.m, WORLD.n * 4])
+
+
+def _choose(a: Expr, b: Expr, c: Expr, d: Expr) -> Expr:
+    return build.select(a < b, c, d)
+
+
+def _invert(cond: Expr) -> Expr:
+    return build.unary("not", cond)
+
+
 def _arithmetic(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    small = st.sampled_from(CONSTANTS).map(build.const)
-    nonzero = st.sampled_from([c for c in CONSTANTS if c]).map(build.const)
-    divisor = st.one_of(nonzero, nonzero, st.sampled_from((WORLD.n, WORLD.m, WORLD.n * 4)))
     op = st.sampled_from(("add", "add", "sub", "min", "max"))
     division = st.sampled_from(("floordiv", "floormod", "floordiv", "floormod", "truncdiv", "truncmod"))
     return st.one_of(
         st.builds(build.binary, op, inner, inner),
-        st.builds(build.binary, op, inner, small),
-        st.builds(build.binary, st.just("mul"), inner, st.one_of(small, small, st.sampled_from(_VARIABLES))),
-        st.builds(build.binary, division, inner, divisor),
-        st.builds(lambda a, b, c, d: build.select(a < b, c, d), inner, inner, inner, inner),
+        st.builds(build.binary, op, inner, _SMALL),
+        st.builds(build.binary, st.just("mul"), inner, st.one_of(_SMALL, _SMALL, st.sampled_from(_VARIABLES))),
+        st.builds(build.binary, division, inner, _DIVISORS),
+        st.builds(_choose, inner, inner, inner, inner),
     )
 
 
 def index_expressions(leaves: int = 8) -> st.SearchStrategy[Expr]:
     """Scalar index expressions over `WORLD`."""
-    leaf = st.one_of(st.sampled_from(_VARIABLES), st.sampled_from(CONSTANTS).map(build.const))
+    leaf: st.SearchStrategy[Expr] = st.one_of(st.sampled_from(_VARIABLES), _SMALL)
     return st.recursive(leaf, _arithmetic, max_leaves=leaves)
 
 
 def conditions(leaves: int = 6) -> st.SearchStrategy[Expr]:
     """Bool expressions over `WORLD`."""
-    operand = index_expressions(leaves)
-    op = st.sampled_from(("lt", "le", "eq", "ne"))
-    comparison = st.builds(build.compare, op, operand, operand)
-    return st.recursive(comparison, _logic, max_leaves=3)
+    return st.recursive(_comparisons(index_expressions(leaves)), _logic, max_leaves=3)
+
+
+def _comparisons(operand: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    return st.builds(build.compare, st.sampled_from(("lt", "le", "eq", "ne")), operand, operand)
 
 
 def _logic(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    return st.one_of(
-        st.builds(build.binary, st.sampled_from(("bitand", "bitor")), inner, inner), st.builds(lambda p: ~p, inner)
-    )
+    joined = st.builds(build.binary, st.sampled_from(("bitand", "bitor")), inner, inner)
+    return st.one_of(joined, st.builds(_invert, inner))
 
 
-def vectors(lanes: int = 4) -> st.SearchStrategy[Expr]:
-    """Vector index expressions and conditions over `WORLD`."""
-    scalar = index_expressions(3)
-    stride = st.sampled_from((0, 1, 2, 3, 4, 8, -1, -4)).map(build.const)
-    leaf = st.one_of(
-        st.builds(lambda b, s: build.ramp(b, s, lanes), scalar, stride),
-        st.builds(lambda b: build.broadcast(b, lanes), scalar),
-    )
+LANES = 4
+_VECTOR_CONSTANTS = st.sampled_from([build.broadcast(build.const(c), LANES) for c in (1, 2, 3, 4, 8, 16)])
+_STRIDES = st.sampled_from([build.const(c) for c in (0, 1, 2, 3, 4, 8, -1, -4)])
+
+
+def _vector_arithmetic(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     op = st.sampled_from(("add", "sub", "mul", "min", "max", "floordiv", "floormod"))
-    constant = st.sampled_from((1, 2, 3, 4, 8, 16)).map(lambda c: build.broadcast(build.const(c), lanes))
-    vector = st.recursive(
-        leaf,
-        lambda e: st.one_of(st.builds(build.binary, op, e, constant), st.builds(lambda a, b: a + b, e, e)),
-        max_leaves=3,
+    return st.one_of(
+        st.builds(build.binary, op, inner, _VECTOR_CONSTANTS), st.builds(build.binary, st.just("add"), inner, inner)
     )
-    compare = st.builds(build.compare, st.sampled_from(("lt", "le", "eq", "ne")), vector, vector)
-    return st.one_of(vector, compare, st.builds(build.select, compare, vector, vector))
+
+
+def vectors() -> st.SearchStrategy[Expr]:
+    """Vector index expressions and conditions over `WORLD`, of `LANES` lanes."""
+    scalar = index_expressions(3)
+    lanes = st.just(LANES)
+    leaf = st.one_of(st.builds(build.ramp, scalar, _STRIDES, lanes), st.builds(build.broadcast, scalar, lanes))
+    vector = st.recursive(leaf, _vector_arithmetic, max_leaves=3)
+    comparison = _comparisons(vector)
+    return st.one_of(vector, comparison, st.builds(build.select, comparison, vector, vector))

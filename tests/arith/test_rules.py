@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from lpx import dtypes
+from lpx.arith.interner import Interner
 from lpx.arith.rules import matching
 from lpx.arith.rules.rule import CONSTANTS, Family, Rule
 from lpx.arith.simplify import simplify
 from lpx.dtypes import DType
+from lpx.errors import DTypeError
 from lpx.expr import build, nodes, traverse
 from lpx.expr.nodes import Const, Expr, Var
 from tests.arith.evaluator import UndefinedError, evaluate, same
@@ -79,7 +81,7 @@ def _instances(family: Family, rule: Rule, rng: random.Random) -> Iterator[tuple
             try:
                 for order in matching.orders(rule.pattern):
                     yield retyped(order, _operand_dtype(family, rule, dtype), leaves), variables
-            except dtypes.DTypeError:
+            except DTypeError:
                 continue
 
 
@@ -94,8 +96,7 @@ def test_rule_preserves_the_value(family: Family, rule: Rule) -> None:
     rng = random.Random(text(rule.pattern))
     applied = compared = 0
     for instance, variables in _instances(family, rule, rng):
-        interner: dict[str, int] = {}
-        result = matching.rewrite(instance, lambda e, table=interner: table.setdefault(repr(id(e)), len(table)))
+        result = matching.rewrite(instance, Interner().number)
         if result is None:
             continue
         applied += 1

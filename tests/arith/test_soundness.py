@@ -92,7 +92,7 @@ def test_bounds_hold(expr: Expr, seed: int) -> None:
 
 @given(index_expressions(), st.sets(st.sampled_from("ijfks")), seeds)
 def test_symbolic_bounds_hold(expr: Expr, names: set[str], seed: int) -> None:
-    gone = [getattr(WORLD, name) for name in sorted(names)]
+    gone = [WORLD.variable(name) for name in sorted(names)]
     found = WORLD.analyzer.symbolic_bounds(expr, gone)
     if found is None:
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lpx.arith import decide, proof, ranges, rewriter
 from lpx.arith.affine import AffineForm, Term
 from lpx.arith.atoms import AtomTable
-from lpx.arith.context import Context, Range
+from lpx.arith.context import Context
 from lpx.arith.interval import Interval
 from lpx.arith.polynomial import ONE, Polynomial, constant
 from lpx.dtypes import bool_, index
@@ -43,16 +43,11 @@ class Analyzer:
     def with_range(self, var: Var, low: Bound, high: Bound) -> Analyzer:
         """Also know low <= var < high; None is unbounded. Bounds may be symbolic, over variables known before.
 
-        Replaces what was known of the range of `var`. Since `var` has a value, low < high becomes a fact.
+        A variable that has a range already gets a new meaning: all that was known of it is dropped. Since `var` has a
+        value, low < high becomes a fact.
         """
         context = self.context.copy()
-        number = context.table.plain(var)
-        context.limits.pop(number, None)
-        low_polynomial, high_polynomial = self._bound(low), self._bound(high)
-        order = 1 + max((r.order for r in context.ranges.values()), default=-1)
-        context.ranges[number] = Range(low_polynomial, high_polynomial, order)
-        if low_polynomial is not None and high_polynomial is not None:
-            context.assume_non_negative((high_polynomial - low_polynomial).shifted(-1))
+        context.set_range(context.table.plain(var), self._bound(low), self._bound(high))
         return self._of(context)
 
     def with_axis(self, axis: Axis) -> Analyzer:

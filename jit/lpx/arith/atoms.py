@@ -11,7 +11,7 @@ from typing import Literal
 
 from lpx import dtypes
 from lpx.arith.interner import ADD_COST, LEAF_COST, MUL_COST, NEG_COST, Interner
-from lpx.arith.polynomial import ONE, Monomial, Polynomial
+from lpx.arith.polynomial import Monomial, Polynomial
 from lpx.expr import nodes, traverse
 from lpx.expr.nodes import Expr
 
@@ -118,14 +118,13 @@ class AtomTable:
             total += MUL_COST * (len(monomial) - 1)
             if coefficient not in (1, -1):
                 total += MUL_COST + LEAF_COST
-        leading, coefficient = next(iter(terms.items()))
-        if not has_positive and leading != ONE and coefficient == -1:
+        if not has_positive and next((k for m, k in terms.items() if m), 0) == -1:
             total += NEG_COST
         return total
 
     def emit(self, polynomial: Polynomial) -> Expr:
-        """The polynomial as an expression: positive terms in order, then negative ones subtracted."""
-        terms = list(polynomial.terms.items())
+        """The polynomial as an expression: a positive term, then the others in order, the constant last."""
+        terms = [*polynomial.varying(), *((m, k) for m, k in polynomial.terms.items() if not m)]
         if not terms:
             return nodes.Const(dtypes.index, 1, 0)
         first = next((i for i, (_, k) in enumerate(terms) if k > 0), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lpx.arith.polynomial import Monomial, Polynomial
+from lpx.arith.polynomial import Monomial, Polynomial, constant
 from lpx.dtypes import bool_, index
 from lpx.expr import nodes
 from lpx.expr.nodes import Expr
@@ -21,7 +21,7 @@ def normal_form(ctx: Context, node: nodes.Compare) -> Expr | None:
     if not ctx.is_exact(a) or not ctx.is_exact(b):
         return None
     table = ctx.table
-    options = _orderings(b - a, node.op) if node.op in ("lt", "le") else [_equality(b - a, node.op)]
+    options = _orderings(ctx, b - a, node.op) if node.op in ("lt", "le") else [_equality(b - a, node.op)]
     costs = [table.cost(left) + table.cost(right) for _, left, right in options]
     cheapest = min(costs)
     if cheapest >= table.interner.cost(node.a) + table.interner.cost(node.b):
@@ -48,14 +48,15 @@ def _compared(ctx: Context, cond: Expr) -> set[Monomial]:
             return set()
 
 
-def _orderings(difference: Polynomial, op: nodes.CompareOp) -> list[_Sides]:
-    """0 <= g*h + k is 0 <= h + floor(k/g): negative terms go left, and one is added for `<`."""
+def _orderings(ctx: Context, difference: Polynomial, op: nodes.CompareOp) -> list[_Sides]:
+    """0 <= s is 0 <= s // g for any g > 0, which may drop terms: io*32 + ii < n*32 is io < n for ii in [0, 32)."""
     slack = difference.shifted(-1) if op == "lt" else difference
-    content = slack.content() or 1
-    whole = Polynomial({m: k // content for m, k in slack.varying()}).shifted(slack.constant // content)
-    at_most: _Sides = ("le", *_sides(whole))
-    below: _Sides = ("lt", *_sides(whole.shifted(1)))
-    return [below, at_most] if op == "lt" else [at_most, below]
+    factors = {abs(k) for _, k in slack.varying()}
+    options: list[_Sides] = []
+    for factor in {slack.content() or 1, max(factors, default=1)}:
+        quotient = slack if factor == 1 else ctx.divide(slack, constant(factor))[0]
+        options += (("lt", *_sides(quotient.shifted(1))), ("le", *_sides(quotient)))
+    return sorted(options, key=lambda option: option[0] != op)
 
 
 def _equality(difference: Polynomial, op: nodes.CompareOp) -> _Sides:

@@ -36,12 +36,13 @@ class Context:
 
     __slots__ = (
         "_divisions", "_intervals", "_nesting", "_polynomials", "_proofs", "_simplified", "_steps", "_under",
-        "facts", "limits", "negated", "ranges", "table", "truths",
+        "facts", "limits", "negated", "parameters", "ranges", "table", "truths",
     )  # fmt: skip
 
     def __init__(self, table: AtomTable) -> None:
         self.table = table
         self.ranges: dict[int, Range] = {}
+        self.parameters: frozenset[int] = frozenset()
         self.limits: dict[int, Interval] = {}
         self.facts: tuple[Polynomial, ...] = ()
         self.truths: frozenset[int] = frozenset()
@@ -63,6 +64,7 @@ class Context:
         """A context that knows the same and has empty caches."""
         new = Context(self.table)
         new.ranges = dict(self.ranges)
+        new.parameters = self.parameters
         new.limits = dict(self.limits)
         new.facts = self.facts
         new.truths = self.truths
@@ -163,6 +165,30 @@ class Context:
         if all(number in exact for monomial in p.terms for number in monomial):
             return True
         return self.interval(p).within(INDEX_MIN, INDEX_MAX)
+
+    def set_range(self, number: int, low: Polynomial | None, high: Polynomial | None) -> None:
+        """Note low <= variable < high (only while this context is being made)."""
+        if number in self.ranges:
+            self._forget_variable(number)
+        order = 1 + max((known.order for known in self.ranges.values()), default=-1)
+        self.ranges[number] = Range(low, high, order)
+        self.parameters = self.parameters.union(*(bound.atoms() for bound in (low, high) if bound is not None))
+        self.forget()
+        if low is not None and high is not None:
+            self.assume_non_negative((high - low).shifted(-1))
+
+    def _forget_variable(self, number: int) -> None:
+        """Drop what is known of a variable that gets a new meaning, and all that refers to it."""
+        variables = self.table.variables
+
+        def refers(*bounds: Polynomial | None) -> bool:
+            return any(number in variables(n) for bound in bounds if bound is not None for n in bound.atoms())
+
+        self.ranges = {n: r for n, r in self.ranges.items() if n != number and not refers(r.low, r.high)}
+        self.limits = {n: limit for n, limit in self.limits.items() if number not in variables(n)}
+        self.facts = tuple(fact for fact in self.facts if not refers(fact))
+        self.truths = frozenset(n for n in self.truths if number not in variables(n))
+        self.negated = frozenset(n for n in self.negated if number not in variables(n))
 
     def limit(self, number: int, interval: Interval) -> None:
         """Note constant bounds of an atom (only while this context is being made)."""

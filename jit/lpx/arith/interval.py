@@ -200,6 +200,8 @@ def _mod_positive(a: Interval, b: Interval) -> Interval:
 
 
 def _truncmod(a: Interval, b: Interval) -> Interval:
+    if b == point(0):
+        return UNBOUNDED
     magnitude = _smallest_known(_minus_one(_magnitude(b)), _magnitude(a))
     lo = 0 if a.is_non_negative else (None if magnitude is None else -magnitude)
     hi = 0 if a.hi is not None and a.hi <= 0 else magnitude

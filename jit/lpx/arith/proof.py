@@ -116,9 +116,10 @@ def variable_bound(ctx: Context, number: int, upper: bool) -> Polynomial | None:
 
 
 def extreme(ctx: Context, p: Polynomial, variables: frozenset[int] | None, upper: bool) -> Polynomial | None:
-    """An upper (or lower) bound of p without `variables` (None: without any variable that has a range).
+    """An upper (or lower) bound of p without `variables`.
 
-    None when a variable is unbounded in the direction needed, or occurs in a way that is not understood.
+    Without a set of variables, those give way that have a range to which no other range refers. None when a variable
+    is unbounded in the direction needed, or occurs in a way that is not understood.
     """
     for _ in range(_MAX_ELIMINATIONS):
         number = next((n for n in _elimination_order(ctx, p) if _depends(ctx, n, variables)), None)
@@ -171,7 +172,7 @@ def _depends(ctx: Context, number: int, variables: frozenset[int] | None) -> boo
             return _mentions(ctx, a, variables) or _mentions(ctx, b, variables)
         case _:
             if variables is None:
-                return number in ctx.ranges
+                return number in ctx.ranges and number not in ctx.parameters
             return not variables.isdisjoint(ctx.table.variables(number))
 
 
