@@ -9,7 +9,7 @@ from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import AddressOf, Expr, Load, Var
+from lpx.expr.nodes import AddressOf, Broadcast, Expr, Load, Ramp, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, For, Function, Stmt
 from lpx.passes import knowledge
@@ -181,7 +181,7 @@ def _indices(
     for expr in traverse.expressions(stmt):
         for node in expr_traverse.walk(expr):
             if isinstance(node, Load | AddressOf) and node.buffer is buffer:
-                yield node.indices, analyzer, inner
+                yield from ((indices, analyzer, inner) for indices in _edges(node.indices))
     match stmt:
         case nodes.Store(buffer=b, indices=indices) | nodes.AtomicUpdate(buffer=b, indices=indices) if b is buffer:
             yield indices, analyzer, inner
@@ -194,6 +194,28 @@ def _indices(
     within = knowledge.inside(analyzer, stmt) if isinstance(stmt, For) else analyzer
     for child in traverse.substatements(stmt):
         yield from _indices(child, buffer, within, inner)
+
+
+def _edges(indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], ...]:
+    """The first and last lane of a vector access along ramps, between which all others lie; a scalar access itself."""
+    if all(i.lanes == 1 for i in indices):
+        return (indices,)
+    first: list[Expr] = []
+    last: list[Expr] = []
+    for index in indices:
+        match index:
+            case Ramp(base=base, stride=stride, lanes=lanes):
+                first.append(base)
+                last.append(base + stride * (lanes - 1))
+            case Broadcast(value=value):
+                first.append(value)
+                last.append(value)
+            case _ if index.lanes == 1:
+                first.append(index)
+                last.append(index)
+            case _:
+                return ((),)
+    return (tuple(first), tuple(last))
 
 
 def _shift(stmt: Stmt, buffer: Buffer, shrunk: Buffer, window: Sequence[_Side | None], analyzer: Analyzer) -> Stmt:

@@ -147,7 +147,7 @@ def _reads_from(expr: Expr, buffer: Buffer) -> bool:
 
 
 def _contains(box: Box, indices: tuple[Expr, ...], known: Analyzer) -> bool:
-    if any(i.lanes > 1 for i in indices) or not all(known.prove(cond) for cond in box.conds):
+    if not all(known.prove(cond) for cond in box.conds):
         return False
     for side, index in zip(box.sides, indices, strict=True):
         lows, highs = (side.low, *side.floors), (side.high, *side.ceilings)
