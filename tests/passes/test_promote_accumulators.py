@@ -84,7 +84,8 @@ def test_masked_lanes_stay_untouched_and_unseen() -> None:
             B[ramp(0, 1, 4), mask=ramp(0, 1, 4) < broadcast(3, 4)] + A[r, ramp(0, 1, 4)]
         }"""
     )
-    assert "B_acc[ramp(0, 1, 4)] = B_acc[ramp(0, 1, 4)] + A[r, ramp(0, 1, 4)]" in text
+    mask = "mask=ramp(0, 1, 4) < broadcast(3, 4)"
+    assert f"B_acc[ramp(0, 1, 4), {mask}] = B_acc[ramp(0, 1, 4)] + A[r, ramp(0, 1, 4)]" in text
     assert "B[ramp(0, 1, 4), mask=ramp(0, 1, 4) < broadcast(3, 4)] = B_acc[ramp(0, 1, 4)]" in text
 
 

@@ -218,10 +218,7 @@ class _Redirect:
         if found is None or not isinstance(rebuilt, Store):
             return rebuilt
         register, slot = found
-        value = build.broadcast(rebuilt.value, slot.lanes)
-        if rebuilt.mask is not None and not slot.is_uniform:
-            value = build.select(rebuilt.mask, value, build.load(register, slot.index))
-        return replace(rebuilt, buffer=register, indices=slot.index, value=value, mask=None)
+        return replace(rebuilt, buffer=register, indices=slot.index)
 
     def _expression(self, expr: Expr, mask: Expr | None) -> Expr:
         """`expr`, of whose lanes only those that are on in `mask` matter."""
@@ -232,7 +229,6 @@ class _Redirect:
         found = self._targets.get(expr)
         if found is None or not isinstance(expr, Load):
             return None
-        value = build.load(found[0], found[1].index)
-        if expr.mask is None or (mask is not None and expr_traverse.structural_equal(expr.mask, mask)):
-            return value
-        return build.select(expr.mask, value, build.const(0, value.dtype))
+        register, slot = found
+        is_implied = mask is not None and expr.mask is not None and expr_traverse.structural_equal(expr.mask, mask)
+        return build.load(register, slot.index, None if is_implied else expr.mask)
