@@ -60,7 +60,9 @@ def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[
     """
     forms = lower_program(program, target, fastmath=fastmath)
     if not forms.target.runs_here:
-        raise TargetError(f"code for {forms.target} does not run here", hint="lpx.lower shows it; target='cpu' is this machine")
+        raise TargetError(
+            f"code for {forms.target} does not run here", hint="lpx.lower shows it; target='cpu' is this machine"
+        )
     function = forms.schedule.function
     compiled = compile_function(_identity(function), lambda: function, forms.target)
     named = replace(compiled.signature, name=function.name)

@@ -105,8 +105,9 @@ def signature_of(function: Function, checks: tuple[str, ...] = ()) -> Signature:
 
     Raises: UnsupportedError when an extent of an argument is not a number or a symbol.
     """
+    bound: Role = "bound"
     params: list[tuple[Buffer, Role]] = [(p.buffer, p.role) for p in function.params]
-    params += [(buffer, "bound") for buffer in function.constants]
+    params.extend((buffer, bound) for buffer in function.constants)
     names = unique_names([buffer.name for buffer, _ in params])
     parameters = tuple(
         Parameter(name, buffer.dtype, _dimensions(buffer.shape, name), role)
@@ -135,7 +136,8 @@ def _dimensions(shape: tuple[Expr, ...], name: str) -> tuple[Dimension, ...]:
             found.append(extent.name)
         else:
             raise UnsupportedError(
-                f"{name} has an extent that is neither a number nor a symbol", hint="give it a symbol of its own: te.var"
+                f"{name} has an extent that is neither a number nor a symbol",
+                hint="give it a symbol of its own: te.var",
             )
     return tuple(found)
 
@@ -156,9 +158,7 @@ def _decode(data: bytes, metadata: Mapping[str, Any]) -> Compiled:
     parameters = tuple(
         Parameter(name, dtypes.parse(dtype), tuple(shape), role) for name, dtype, shape, role in metadata["parameters"]
     )
-    signature = Signature(
-        metadata["name"], parameters, tuple(metadata["extents"]), (), tuple(metadata["checks"])
-    )
+    signature = Signature(metadata["name"], parameters, tuple(metadata["extents"]), (), tuple(metadata["checks"]))
     return Compiled(data, metadata["entry"], signature, bool(metadata["long"]), {}, cached=True)
 
 

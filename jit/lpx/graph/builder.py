@@ -60,9 +60,7 @@ class GraphBuilder:
         (value,) = self.add_multi(name, inputs, attrs)
         return value
 
-    def add_multi(
-        self, name: str, inputs: Sequence[Value | None], attrs: Mapping[str, AttrValue]
-    ) -> tuple[Value, ...]:
+    def add_multi(self, name: str, inputs: Sequence[Value | None], attrs: Mapping[str, AttrValue]) -> tuple[Value, ...]:
         """Use an operator; its output types follow from its definition.
 
         Raises: what the definition raises for operands it does not take (ShapeError, DTypeError, ...).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,9 +107,12 @@ def _function_of(graph: Graph, fastmath: tuple[str, ...]) -> Function:
 
 def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
     """The signature of a graph: inputs, then outputs; constants are `bound`, where the kernels have them."""
-    values: list[tuple[Value, Role]] = [(v, "in") for v in graph.inputs]
-    values += [(v, "bound") for v in graph.constants]
-    values += [(v, "out") for v in graph.outputs]
+    groups: list[tuple[Iterable[Value], Role]] = [
+        (graph.inputs, "in"),
+        (graph.constants, "bound"),
+        (graph.outputs, "out"),
+    ]
+    values = [(v, role) for group, role in groups for v in group]
     defaults = {"in": "x", "bound": "constant", "out": "out"}
     names = unique_names([v.name or defaults[role] for v, role in values])
     parameters = tuple(
@@ -127,7 +130,8 @@ def _dimension(extent: object) -> Dimension:
     if isinstance(extent, Var):
         return extent.name
     raise UnsupportedError(
-        "an output has an extent that is computed from symbolic ones", hint="make that dimension static, or keep it whole"
+        "an output has an extent that is computed from symbolic ones",
+        hint="make that dimension static, or keep it whole",
     )
 
 

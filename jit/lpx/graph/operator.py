@@ -14,10 +14,13 @@ from lpx import te
 
 AttrValue = bool | int | float | str | None | tuple[Any, ...]
 OperatorKind = Literal["elementwise", "injective", "reduction", "contraction", "opaque"]
-"""How an operator may be fused. `elementwise`: output element i reads input elements at (broadcast) i. `injective`: each
-output element reads few input elements at other places (transpose, pad, slice). `reduction`: reduces axes, and
-may be fused with elementwise neighbours. `contraction`: a multiply-accumulate worth a kernel of its own, with elementwise
-epilogues. `opaque`: a kernel alone."""
+"""How an operator may be fused.
+
+`elementwise`: output element i reads input elements at (broadcast) i. `injective`: each output element reads few input
+elements at other places (transpose, pad, slice). `reduction`: reduces axes, and may be fused with elementwise
+neighbours. `contraction`: a multiply-accumulate worth a kernel of its own, with elementwise epilogues. `opaque`: a
+kernel alone.
+"""
 
 Definition = Callable[[Sequence[te.Tensor | None], Mapping[str, AttrValue]], Sequence[te.Tensor]]
 

@@ -73,7 +73,9 @@ def read_broadcast(tensor: te.Tensor, indices: Sequence[Expr], shape: Sequence[D
     own = dims(tensor.shape)
     offset = len(shape) - len(own)
     picked = [
-        te.const(0, "int64") if isinstance(d, int) and d == 1 and not same_dim(shape[offset + k], 1) else indices[offset + k]
+        te.const(0, "int64")
+        if isinstance(d, int) and d == 1 and not same_dim(shape[offset + k], 1)
+        else indices[offset + k]
         for k, d in enumerate(own)
     ]
     return tensor[tuple(picked)]

@@ -197,9 +197,13 @@ class _Plan:
         """The map that lays an operand out as panels: [tile, inner, within the tile]."""
         load = self.contraction.row_operand if role == "row" else self.contraction.column_operand
         axis = self.contraction.row if role == "row" else self.contraction.column
-        if axis is not None and load.indices[0] is axis.var:
-            return lambda a, b: (a // width, b, a % width)
-        return lambda a, b: (b // width, a, b % width)
+        first = axis is not None and load.indices[0] is axis.var
+
+        def panel(a: Expr, b: Expr) -> tuple[Expr, Expr, Expr]:
+            along, across = (a, b) if first else (b, a)
+            return along // width, across, along % width
+
+        return panel
 
     def _finish(self, inner: LoopHandle, in_row: LoopHandle | None, in_column: LoopHandle) -> None:
         """Start the accumulation before `inner`; unroll rows and vectorize columns of the tile."""

@@ -25,12 +25,11 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
         return ""
     inner = _fused(schedule, facts, loops)
     lanes = lanes_for(facts, machine)
-    extent = schedule.statement(inner).extent  # type: ignore[union-attr]
-    outer, vector = split_vector(schedule, inner, lanes, extent_of(extent) if isinstance(extent, Const) else None)
+    extent = schedule.loop_of(inner).extent
+    vector = split_vector(schedule, inner, lanes, extent_of(extent) if isinstance(extent, Const) else None)
     rest = [h for h in schedule.loops(name) if h is not vector][len(facts.axes("sequential")) :]
     shared = share(schedule, rest, facts.runs * max(facts.cost, 1))
     schedule.vectorize(vector)
-    _ = outer
     return f"vectors of {lanes}{shared}"
 
 
@@ -57,14 +56,12 @@ def lanes_for(facts: BlockFacts, machine: CpuMachine) -> int:
     return lanes * (VECTORS if facts.cost < 12 else 1)
 
 
-def split_vector(
-    schedule: Schedule, loop: LoopHandle, lanes: int, extent: int | None
-) -> tuple[LoopHandle | None, LoopHandle]:
-    """Split off a loop of `lanes` iterations, fewer where the loop is shorter; the outer one is None if not needed."""
+def split_vector(schedule: Schedule, loop: LoopHandle, lanes: int, extent: int | None) -> LoopHandle:
+    """A loop of at most `lanes` iterations: the innermost part of `loop`, or all of it where it is short."""
     if extent is not None and extent <= lanes:
-        return None, loop
-    outer, vector = schedule.split(loop, lanes, tail="mask")
-    return outer, vector
+        return loop
+    _, vector = schedule.split(loop, lanes, tail="mask")
+    return vector
 
 
 def share(schedule: Schedule, loops: list[LoopHandle], work: int) -> str:

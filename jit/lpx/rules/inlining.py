@@ -7,8 +7,8 @@ from lpx.rules.facts import BlockFacts, facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule
 
-CHEAP = 4
-"""Cost up to which a value is computed again for every reader."""
+CHEAP = 1
+"""Cost up to which a value is computed again wherever it is read."""
 
 
 def inline_cheap(schedule: Schedule) -> list[str]:
@@ -36,11 +36,9 @@ def _pays(schedule: Schedule, facts: BlockFacts) -> bool:
         return False
     if facts.cost == 0 and not facts.checks:  # a copy: reading the original costs the same
         return True
-    if facts.cost <= CHEAP and len(readers) == 1:
-        return not _reread(readers[0].name, schedule, facts) or facts.cost <= 1
-    if len(readers) > 1:
-        return facts.cost <= 1 and all(not BlockFacts(schedule.function, r).is_reduction for r in readers)
-    return not _reread(readers[0].name, schedule, facts)
+    if facts.cost <= CHEAP:
+        return len(readers) == 1 or not any(BlockFacts(schedule.function, r).is_reduction for r in readers)
+    return len(readers) == 1 and not any(_reread(r.name, schedule, facts) for r in readers)
 
 
 def _reread(reader: str, schedule: Schedule, facts: BlockFacts) -> bool:

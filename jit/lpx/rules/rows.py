@@ -96,6 +96,6 @@ def _inside(schedule: Schedule, name: str, row: LoopHandle, machine: CpuMachine)
     if facts.is_reduction:
         return f"{name} {reduction.reduce_in_lanes(schedule, name, below[-1], machine)}"
     lanes = min(lanes_for(facts, machine), 2 * machine.lanes(max(facts.target.dtype.bits, 8)))
-    _, vector = split_vector(schedule, below[-1], lanes, extent_of(facts.block.axes[-1].extent))
+    vector = split_vector(schedule, below[-1], lanes, extent_of(facts.block.axes[-1].extent))
     schedule.vectorize(vector)
     return f"{name} in vectors of {lanes}"
