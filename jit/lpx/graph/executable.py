@@ -107,13 +107,15 @@ def _function_of(graph: Graph, fastmath: tuple[str, ...]) -> Function:
 
 def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
     """The signature of a graph: inputs, then outputs; constants are `bound`, where the kernels have them."""
-    groups: list[tuple[Iterable[Value], Role]] = [
+    groups: tuple[tuple[Iterable[Value], Role], ...] = (
         (graph.inputs, "in"),
         (graph.constants, "bound"),
         (graph.outputs, "out"),
-    ]
-    values = [(v, role) for group, role in groups for v in group]
+    )
     defaults = {"in": "x", "bound": "constant", "out": "out"}
+    values: list[tuple[Value, Role]] = []
+    for group, role in groups:
+        values.extend((v, role) for v in group)
     names = unique_names([v.name or defaults[role] for v, role in values])
     parameters = tuple(
         Parameter(name, v.dtype, tuple(_dimension(d) for d in v.shape), role)
