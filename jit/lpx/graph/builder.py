@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lpx import dtypes, te
 from lpx.errors import InternalError
+from lpx.expr.nodes import Expr
 from lpx.graph import operators, shapes
 from lpx.graph.nodes import Dim, Graph, Node, Value
 from lpx.graph.operator import AttrValue, Operator
@@ -86,13 +87,24 @@ def infer(
     row: Operator, inputs: Sequence[Value | None], attrs: Mapping[str, AttrValue]
 ) -> tuple[tuple[dtypes.DType, tuple[Dim, ...]], ...]:
     """Dtypes and shapes of an operator's outputs, by defining it on placeholders."""
+    if any(_holds_symbol(v) for v in attrs.values()):  # their text does not identify symbols
+        return _infer(row, inputs, attrs)
     types = tuple(None if v is None else (v.dtype, v.shape) for v in inputs)
     key = (row.name, types, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
     if key not in _INFERRED:
-        operands = [None if v is None else te.placeholder(v.shape, v.dtype, name=f"x{k}") for k, v in enumerate(inputs)]
-        defined = row.define(operands, attrs)
-        _INFERRED[key] = tuple((t.dtype, shapes.dims(t.shape)) for t in defined)
+        _INFERRED[key] = _infer(row, inputs, attrs)
     return _INFERRED[key]
+
+
+def _infer(
+    row: Operator, inputs: Sequence[Value | None], attrs: Mapping[str, AttrValue]
+) -> tuple[tuple[dtypes.DType, tuple[Dim, ...]], ...]:
+    operands = [None if v is None else te.placeholder(v.shape, v.dtype, name=f"x{k}") for k, v in enumerate(inputs)]
+    return tuple((t.dtype, shapes.dims(t.shape)) for t in row.define(operands, attrs))
+
+
+def _holds_symbol(attr: AttrValue) -> bool:
+    return any(isinstance(e, Expr) for e in (attr if isinstance(attr, tuple) else (attr,)))
 
 
 def define_graph(graph: Graph) -> dict[Value, te.Tensor]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lpx import te
+from lpx.expr.nodes import Expr
 
-AttrValue = bool | int | float | str | None | tuple[Any, ...]
+AttrValue = bool | int | float | str | None | Expr | tuple[Any, ...]
 OperatorKind = Literal["elementwise", "injective", "reduction", "contraction", "opaque"]
 """How an operator may be fused.
 

@@ -44,6 +44,22 @@ def static(shape: Sequence[Dim], what: str) -> tuple[int, ...]:
     return found
 
 
+def size(shape: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    product: Dim = 1
+    for extent in shape:
+        product = product * extent
+    return product
+
+
+def total(extents: Iterable[Dim]) -> Dim:
+    """The sum of extents, an int where all are."""
+    found: Dim = 0
+    for extent in extents:
+        found = extent if isinstance(found, int) and found == 0 else found + extent
+    return found
+
+
 def broadcast_shapes(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
     """The common shape of operands by NumPy's broadcasting rule.
 
@@ -68,15 +84,27 @@ def _broadcast_dim(a: Dim, b: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
     )
 
 
+def broadcasts_to(shape: Sequence[Dim], target: Sequence[Dim]) -> bool:
+    """Whether an operand of `shape` broadcasts to exactly `target`."""
+    own = dims(shape)
+    aligned = dims(target)[len(target) - len(own) :] if len(own) <= len(target) else ()
+    return len(aligned) == len(own) and all(
+        same_dim(d, t) or (isinstance(d, int) and d == 1) for d, t in zip(own, aligned, strict=True)
+    )
+
+
+def is_stretched(extent: Dim, target: Dim) -> bool:
+    """Whether an axis of extent 1 is repeated to reach `target`."""
+    own = dim(extent)
+    return isinstance(own, int) and own == 1 and not same_dim(dim(target), 1)
+
+
 def read_broadcast(tensor: te.Tensor, indices: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
     """The element of `tensor` that meets position `indices` of the broadcast shape `shape`."""
-    own = dims(tensor.shape)
-    offset = len(shape) - len(own)
+    offset = len(shape) - tensor.rank
     picked = [
-        te.const(0, "int64")
-        if isinstance(d, int) and d == 1 and not same_dim(shape[offset + k], 1)
-        else indices[offset + k]
-        for k, d in enumerate(own)
+        te.const(0, "int64") if is_stretched(d, shape[offset + k]) else indices[offset + k]
+        for k, d in enumerate(tensor.shape)
     ]
     return tensor[tuple(picked)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -22,8 +23,8 @@ def elementwise(name: str, scalar: Scalar) -> Operator:
         operands = [x for x in inputs if x is not None]
         shape = shapes.broadcast_shapes([x.shape for x in operands])
 
-        def at(*indices: Expr) -> Expr:
-            return scalar(*(shapes.read_broadcast(x, indices, shape) for x in operands), **attrs)
+        def at(*i: Expr) -> Expr:
+            return scalar(*(shapes.read_broadcast(x, i, shape) for x in operands), **attrs)
 
         return (te.compute(shape, at, name=name),)
 
@@ -31,24 +32,41 @@ def elementwise(name: str, scalar: Scalar) -> Operator:
 
 
 def _call(op: str) -> Scalar:
-    return lambda *args: build.call(op, *args)
+    def scalar(*elements: Expr) -> Expr:
+        return build.call(op, *elements)
+
+    return scalar
 
 
 def _binary(op: BinaryOp) -> Scalar:
-    return lambda a, b: build.binary(op, a, b)
+    def scalar(a: Expr, b: Expr) -> Expr:
+        return build.binary(op, a, b)
+
+    return scalar
 
 
 def _compare(op: CompareOp) -> Scalar:
-    return lambda a, b: build.compare(op, a, b)
+    def scalar(a: Expr, b: Expr) -> Expr:
+        return build.compare(op, a, b)
+
+    return scalar
+
+
+def _identity(x: Expr) -> Expr:
+    return x
 
 
 def _cast(x: Expr, dtype: str) -> Expr:
     return build.cast(x, dtype)
 
 
+def _bitcast(x: Expr, dtype: str) -> Expr:
+    return build.bitcast(x, dtype)
+
+
 def _sign(x: Expr) -> Expr:
     if x.dtype.is_bool:
-        raise DTypeError("sign does not take bool")
+        raise DTypeError("sign does not take bool", hint="cast it to an integer first")
     zero, one = build.const(0, x.dtype), build.const(1, x.dtype)
     if not x.dtype.is_signed and not x.dtype.is_float:
         return build.select(x > zero, one, zero)
@@ -62,32 +80,41 @@ def _clip(x: Expr, low: Expr, high: Expr) -> Expr:
 
 CALLS = (
     "sqrt floor ceil trunc rint abs copysign fma isnan isinf isfinite signbit popcount "
-    "exp exp2 expm1 log log2 log10 log1p tanh sigmoid erf rsqrt cbrt sin cos tan asin acos atan "
+    "exp exp2 expm1 log log2 log10 log1p tanh sigmoid erf erfc rsqrt cbrt sin cos tan asin acos atan "
     "sinh cosh asinh acosh atanh pow atan2 hypot fmod nextafter"
 ).split()
-BINARY = (
-    "add sub mul div floordiv floormod truncdiv truncmod min max bitand bitor bitxor shl shr"
-).split()
+BINARY = "add sub mul div floordiv floormod truncdiv truncmod min max bitand bitor bitxor shl shr".split()
+COMPARE = "eq ne lt le".split()
 
 for _name in CALLS:
     elementwise(_name, _call(_name))
 for _name in BINARY:
     elementwise(_name, _binary(cast("BinaryOp", _name)))
-for _name in ("eq", "ne", "lt", "le"):
+for _name in COMPARE:
     elementwise(_name, _compare(cast("CompareOp", _name)))
-elementwise("identity", lambda x: x)
-elementwise("neg", lambda x: -x)
-elementwise("not", lambda x: ~x)
-elementwise("cast", _cast)
-elementwise("where", build.select)
-elementwise("sign", _sign)
-elementwise("clip", _clip)
+_OTHERS: dict[str, Scalar] = {
+    "identity": _identity,
+    "neg": operator.neg,
+    "not": operator.invert,
+    "cast": _cast,
+    "bitcast": _bitcast,
+    "where": build.select,
+    "sign": _sign,
+    "clip": _clip,
+}
+for _name, _scalar in _OTHERS.items():
+    elementwise(_name, _scalar)
 
 
 def _define_full(_: Sequence[te.Tensor | None], attrs: Mapping[str, AttrValue]) -> Sequence[te.Tensor]:
+    """`value` everywhere; it may be an extent, which is only known at run time where symbolic."""
     shape = cast("tuple[shapes.Dim, ...]", attrs["shape"])
-    value = build.const(attrs["value"], dtypes.parse(attrs["dtype"]))
-    return (te.compute(shape, lambda *_: value, name="full"),)
+    value = build.cast(attrs["value"], dtypes.parse(attrs["dtype"]))
+
+    def at(*_: Expr) -> Expr:
+        return value
+
+    return (te.compute(shape, at, name="full"),)
 
 
 register(Operator("full", "elementwise", _define_full))

@@ -1,4 +1,4 @@
-"""Reductions over axes, positions of extremes, running sums."""
+"""Reductions over axes, and positions of extremes."""
 
 from __future__ import annotations
 
@@ -6,117 +6,103 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from lpx import te
-from lpx.expr import build
+from lpx.errors import ShapeError
 from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.movement import Attrs, Inputs, Outputs, operands
+from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, is_empty, operands
 
-Reduce = Callable[..., Expr]
+Reduce = Callable[[Expr, Sequence[Var]], Expr]
+ArgExtreme = Callable[[Expr, Var], tuple[Expr, Expr]]
 
 
 def reduce_axes(x: te.Tensor, axes: Sequence[int]) -> tuple[list[Var], Callable[[Sequence[Expr]], tuple[Expr, ...]]]:
     """Reduce axes over `axes` of `x`, and the index of `x` at a position of the kept axes."""
-    reduced = {a: te.reduce_axis(x.shape[a], name=f"r{a}") for a in axes}
+    reduced: dict[int, Var] = {a: te.reduce_axis(x.shape[a], name=f"r{a}") for a in axes}
 
     def index(kept: Sequence[Expr]) -> tuple[Expr, ...]:
         queue = iter(kept)
-        return tuple(reduced[a] if a in reduced else next(queue) for a in range(len(x.shape)))
+        return tuple(reduced[a] if a in reduced else next(queue) for a in range(x.rank))
 
     return list(reduced.values()), index
 
 
-def keep_dims(x: te.Tensor, axes: Sequence[int], keep: bool) -> tuple[shapes.Dim, ...]:
+def result_shape(x: te.Tensor, axes: Sequence[int], keep: bool) -> tuple[shapes.Dim, ...]:
     """The shape of a reduction's result."""
-    return tuple(1 if a in axes else d for a, d in enumerate(shapes.dims(x.shape)) if keep or a not in axes)
+    return tuple(1 if a in axes else d for a, d in enumerate(x.shape) if keep or a not in axes)
 
 
 def reduced(x: te.Tensor, axes: Sequence[int], keep: bool, combine: Reduce, name: str) -> te.Tensor:
-    """`combine` (te.sum and the like) over `axes` of `x`.
-
-    Kept axes of extent 1 are put back by a copy of their own, which costs nothing once it is inlined, so that the
-    reduction itself has only the axes it needs.
-    """
+    """`combine` (te.sum and the like) over `axes` of `x`; `x` itself over no axes."""
     if not axes:
-        return te.compute(x.shape, lambda *i: x[i], name=name)
+        return x
     axis_list, index = reduce_axes(x, axes)
-    total = te.compute(keep_dims(x, axes, False), lambda *i: combine(x[index(i)], axis=axis_list), name=name)
-    if not keep:
-        return total
 
-    def kept(*i: Expr) -> Expr:
-        return total[tuple(e for a, e in enumerate(i) if a not in axes)]
+    def at(*i: Expr) -> Expr:
+        kept = [k for a, k in enumerate(i) if a not in axes] if keep else i
+        return combine(x[index(kept)], axis_list)
 
-    return te.compute(keep_dims(x, axes, True), kept, name=f"{name}_kept")
+    return te.compute(result_shape(x, axes, keep), at, name=name)
 
 
-def _register(name: str, combine: Reduce) -> None:
+def _copied(x: te.Tensor, name: str) -> te.Tensor:
+    def at(*i: Expr) -> Expr:
+        return x[i]
+
+    return te.compute(x.shape, at, name=name)
+
+
+def _reduction(name: str, combine: Reduce, *, has_identity: bool) -> Operator:
     def define(inputs: Inputs, attrs: Attrs) -> Outputs:
         (x,) = operands(inputs)
-        axes = shapes.normalize_axes(cast("tuple[int, ...] | None", attrs["axes"]), len(x.shape))
+        axes = shapes.normalize_axes(cast("tuple[int, ...] | None", attrs["axes"]), x.rank)
+        if not has_identity:
+            _check_not_empty(x, axes, name)
+        if not axes:
+            return (_copied(x, name),)
         return (reduced(x, axes, bool(attrs["keepdims"]), combine, name),)
 
-    register(Operator(name, "reduction", define))
+    return Operator(name, "reduction", define)
+
+
+def _check_not_empty(x: te.Tensor, axes: Sequence[int], name: str) -> None:
+    if is_empty([x.shape[a] for a in axes]):
+        raise ShapeError(
+            f"{name} over no elements has no value: the shape is {shapes.shape_text(x.shape)}",
+            hint="reduce over axes that are not empty",
+        )
 
 
 for _name, _combine in {
     "reduce_sum": te.sum,
     "reduce_prod": te.prod,
-    "reduce_max": te.max,
-    "reduce_min": te.min,
     "reduce_any": te.any,
     "reduce_all": te.all,
 }.items():
-    _register(_name, _combine)
+    register(_reduction(_name, _combine, has_identity=True))
+for _name, _combine in {"reduce_max": te.max, "reduce_min": te.min}.items():
+    register(_reduction(_name, _combine, has_identity=False))
 
 
-def _register_arg(name: str, extreme: Reduce) -> None:
+def _arg_extreme(name: str, extreme: ArgExtreme) -> Operator:
     def define(inputs: Inputs, attrs: Attrs) -> Outputs:
         """The first position of the extreme along one `axis`, int64; NaN counts as the extreme."""
         (x,) = operands(inputs)
-        axis = shapes.normalize_axis(cast("int", attrs["axis"]), len(x.shape))
+        axis = shapes.normalize_axis(cast("int", attrs["axis"]), x.rank)
+        shape = result_shape(x, (axis,), bool(attrs["keepdims"]))
+        if is_empty(shape):
+            return (empty(shape, "int64", name),)
+        _check_not_empty(x, (axis,), name)
         (reduce_axis,), index = reduce_axes(x, (axis,))
 
-        def at(*indices: Expr) -> Expr | tuple[Expr, ...]:
-            kept = [i for a, i in enumerate(indices) if a != axis] if attrs["keepdims"] else indices
-            return extreme(x[index(kept)], axis=reduce_axis)
+        def at(*i: Expr) -> Expr:
+            kept = [k for a, k in enumerate(i) if a != axis] if attrs["keepdims"] else i
+            return extreme(x[index(kept)], reduce_axis)[0]
 
-        found = te.compute(keep_dims(x, (axis,), bool(attrs["keepdims"])), at, name=name)
-        return (found[0] if isinstance(found, tuple) else found,)
+        return (te.compute(shape, at, name=name),)
 
-    register(Operator(name, "reduction", define))
-
-
-_register_arg("argmax", te.argmax)
-_register_arg("argmin", te.argmin)
+    return Operator(name, "reduction", define)
 
 
-def _define_cumsum(inputs: Inputs, attrs: Attrs) -> Outputs:
-    """Running sums along `axis`; `exclusive` leaves out the element itself, `reverse` runs from the end."""
-    (x,) = operands(inputs)
-    axis = shapes.normalize_axis(cast("int", attrs["axis"]), len(x.shape))
-    extent = build.as_expr(x.shape[axis])
-    others = tuple(d for a, d in enumerate(x.shape) if a != axis)
-    exclusive, reverse = bool(attrs["exclusive"]), bool(attrs["reverse"])
-
-    def element(t: Expr, indices: Sequence[Expr]) -> Expr:
-        return x[(*indices[:axis], t, *indices[axis:])]
-
-    def step(t: Expr, total: te.Tensor) -> te.Tensor:
-        return te.compute(others, lambda *i: total[i] + element(t, i), name="running")
-
-    zero = te.compute(others, lambda *_: build.const(0, x.dtype), name="zero")
-    trajectory = te.scan(extent, [zero], step, keep="all", reverse=reverse)
-    sums = trajectory[0] if isinstance(trajectory, tuple) else trajectory
-
-    def at(*indices: Expr) -> Expr:
-        t, rest = indices[axis], [i for a, i in enumerate(indices) if a != axis]
-        if not exclusive:
-            return sums[(t, *rest)]
-        started = t < extent - 1 if reverse else t > 0
-        return build.select(started, sums[(t + 1 if reverse else t - 1, *rest)], build.const(0, x.dtype))
-
-    return (te.compute(x.shape, at, name="cumsum"),)
-
-
-register(Operator("cumsum", "opaque", _define_cumsum))
+register(_arg_extreme("argmax", te.argmax))
+register(_arg_extreme("argmin", te.argmin))

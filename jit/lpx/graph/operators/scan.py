@@ -1,0 +1,67 @@
+"""Running sums, products and extremes along an axis."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from lpx import te
+from lpx.dtypes import DType
+from lpx.expr import build
+from lpx.expr.nodes import Expr
+from lpx.graph import shapes
+from lpx.graph.operator import Operator, register
+from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, is_empty, operands
+
+Combine = Callable[[Expr, Expr], Expr]
+
+
+def _running(name: str, combine: Combine, identity: Callable[[DType], float]) -> Operator:
+    def define(inputs: Inputs, attrs: Attrs) -> Outputs:
+        """Combinations along `axis`; `exclusive` leaves out the element itself, `reverse` runs from the end."""
+        (x,) = operands(inputs)
+        axis = shapes.normalize_axis(cast("int", attrs["axis"]), x.rank)
+        if is_empty(x.shape):
+            return (empty(x.shape, x.dtype, name),)
+        start = build.const(identity(x.dtype), x.dtype)
+        others = tuple(d for a, d in enumerate(x.shape) if a != axis)
+        reverse = bool(attrs["reverse"])
+        values = te.scan(
+            x.shape[axis], (others, _constantly(start)), _step(x, axis, others, combine), keep="all", reverse=reverse
+        )
+        extent = build.as_expr(x.shape[axis])
+
+        def at(*i: Expr) -> Expr:
+            t, rest = i[axis], (*i[:axis], *i[axis + 1 :])
+            if not attrs["exclusive"]:
+                return values[(t, *rest)]
+            started, previous = (t < extent - 1, t + 1) if reverse else (t > 0, t - 1)
+            return build.select(started, values[(previous, *rest)], start)
+
+        return (te.compute(x.shape, at, name=name),)
+
+    return Operator(name, "opaque", define)
+
+
+def _constantly(value: Expr) -> Callable[..., Expr]:
+    def at(*_: Expr) -> Expr:
+        return value
+
+    return at
+
+
+def _step(
+    x: te.Tensor, axis: int, others: Sequence[te.Dim], combine: Combine
+) -> Callable[[Expr, te.Tensor], te.Tensor]:
+    def step(t: Expr, state: te.Tensor) -> te.Tensor:
+        def at(*i: Expr) -> Expr:
+            return combine(state[i], x[(*i[:axis], t, *i[axis:])])
+
+        return te.compute(others, at, name="running")
+
+    return step
+
+
+register(_running("cumsum", operator.add, lambda _: 0))
+register(_running("cumprod", operator.mul, lambda _: 1))
