@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from lpx import dtypes
 from lpx.errors import DTypeError
 from lpx.expr import build

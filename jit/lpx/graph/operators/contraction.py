@@ -11,8 +11,8 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, ints, operands
 from lpx.graph.operators.movement import pad
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, ints, operands
 from lpx.graph.shapes import Dim
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -56,6 +55,14 @@ def _identity(x: Expr) -> Expr:
     return x
 
 
+def _neg(x: Expr) -> Expr:
+    return -x
+
+
+def _not(x: Expr) -> Expr:
+    return ~x
+
+
 def _cast(x: Expr, dtype: str) -> Expr:
     return build.cast(x, dtype)
 
@@ -94,8 +101,8 @@ for _name in COMPARE:
     elementwise(_name, _compare(cast("CompareOp", _name)))
 _OTHERS: dict[str, Scalar] = {
     "identity": _identity,
-    "neg": operator.neg,
-    "not": operator.invert,
+    "neg": _neg,
+    "not": _not,
     "cast": _cast,
     "bitcast": _bitcast,
     "where": build.select,

@@ -13,7 +13,7 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, is_empty, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, is_empty, operands
 
 
 def from_front(index: Expr, extent: te.Dim) -> Expr:
@@ -122,7 +122,7 @@ def _define_searchsorted(inputs: Inputs, attrs: Attrs) -> Outputs:
     """
     sorted_, values = operands(inputs)
     length = shapes.static(sorted_.shape, "searchsorted")[0]
-    right = bool(attrs["right"])
+    right = flag(attrs, "right")
 
     def goes_behind(element: Expr, value: Expr) -> Expr:
         if right:

@@ -8,7 +8,7 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, operands
 
 
 def _define_integer_power(inputs: Inputs, _: Attrs) -> Outputs:

@@ -11,7 +11,7 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, ints, is_empty, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, ints, is_empty, operands
 from lpx.graph.shapes import Dim
 
 

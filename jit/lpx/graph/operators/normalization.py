@@ -12,8 +12,8 @@ from lpx.expr.nodes import Expr
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
 from lpx.graph.operators.contraction import accumulator, finish
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, ints, is_empty, operands
 from lpx.graph.operators.reduction import reduce_axes, reduced, result_shape
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, ints, is_empty, operands
 
 
 def _float_operand(inputs: Inputs, name: str) -> te.Tensor:
@@ -41,7 +41,7 @@ def _kept(indices: Sequence[Expr], axes: Sequence[int]) -> tuple[Expr, ...]:
 
 def _define_softmax(inputs: Inputs, attrs: Attrs) -> Outputs:
     """exp(x - max) / sum along `axis`; `log` gives (x - max) - log(sum)."""
-    name = "log_softmax" if attrs["log"] else "softmax"
+    name = "log_softmax" if flag(attrs, "log") else "softmax"
     given = _float_operand(inputs, name)
     axes = (shapes.normalize_axis(cast("int", attrs["axis"]), given.rank),)
     if is_empty(given.shape):
@@ -61,7 +61,7 @@ def _define_softmax(inputs: Inputs, attrs: Attrs) -> Outputs:
     def log_probability(*i: Expr) -> Expr:
         return x[i] - largest[_kept(i, axes)] - build.call("log", total[_kept(i, axes)])
 
-    at = log_probability if attrs["log"] else probability
+    at = log_probability if flag(attrs, "log") else probability
     return (finish(te.compute(x.shape, at, name=name), given.dtype),)
 
 

@@ -11,8 +11,8 @@ from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
 from lpx.graph.operators.contraction import accumulator, finish, window_count
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, flag, ints, operands
 from lpx.graph.operators.movement import pad
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, ints, operands
 
 
 def _windows(x: te.Tensor, attrs: Attrs, fill: Expr) -> tuple[te.Tensor, list[shapes.Dim]]:
@@ -74,7 +74,7 @@ def _define_avg_pool(inputs: Inputs, attrs: Attrs) -> Outputs:
 def _taps_inside(x: te.Tensor, attrs: Attrs, axis: int, place: Expr) -> Expr:
     """How many taps of the window at `place` count along one spatial axis."""
     before, after = ints(attrs, "pads_before")[axis], ints(attrs, "counted_after")[axis]
-    low, high = (-before, after) if attrs["count_padding"] else (0, 0)
+    low, high = (-before, after) if flag(attrs, "count_padding") else (0, 0)
     dilation = ints(attrs, "dilations")[axis]
     start = place * ints(attrs, "strides")[axis] - before
     end = build.as_expr(x.shape[2 + axis]) + high

@@ -10,7 +10,7 @@ from lpx.errors import ShapeError
 from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, is_empty, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, is_empty, operands
 
 Reduce = Callable[[Expr, Sequence[Var]], Expr]
 ArgExtreme = Callable[[Expr, Var], tuple[Expr, Expr]]
@@ -60,7 +60,7 @@ def _reduction(name: str, combine: Reduce, *, has_identity: bool) -> Operator:
             _check_not_empty(x, axes, name)
         if not axes:
             return (_copied(x, name),)
-        return (reduced(x, axes, bool(attrs["keepdims"]), combine, name),)
+        return (reduced(x, axes, flag(attrs, "keepdims"), combine, name),)
 
     return Operator(name, "reduction", define)
 
@@ -89,14 +89,14 @@ def _arg_extreme(name: str, extreme: ArgExtreme) -> Operator:
         """The first position of the extreme along one `axis`, int64; NaN counts as the extreme."""
         (x,) = operands(inputs)
         axis = shapes.normalize_axis(cast("int", attrs["axis"]), x.rank)
-        shape = result_shape(x, (axis,), bool(attrs["keepdims"]))
+        shape = result_shape(x, (axis,), flag(attrs, "keepdims"))
         if is_empty(shape):
             return (empty(shape, "int64", name),)
         _check_not_empty(x, (axis,), name)
         (reduce_axis,), index = reduce_axes(x, (axis,))
 
         def at(*i: Expr) -> Expr:
-            kept = [k for a, k in enumerate(i) if a != axis] if attrs["keepdims"] else i
+            kept = [k for a, k in enumerate(i) if a != axis] if flag(attrs, "keepdims") else i
             return extreme(x[index(kept)], reduce_axis)[0]
 
         return (te.compute(shape, at, name=name),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from lpx import te
@@ -10,36 +10,9 @@ from lpx.errors import ShapeError
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph import shapes
-from lpx.graph.operator import AttrValue, Operator, register
+from lpx.graph.operator import Operator, register
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, ints, is_empty, operands
 from lpx.graph.shapes import Dim
-
-Inputs = Sequence[te.Tensor | None]
-Attrs = Mapping[str, AttrValue]
-Outputs = Sequence[te.Tensor]
-
-
-def ints(attrs: Attrs, name: str) -> tuple[int, ...]:
-    """An attribute that is a tuple of ints."""
-    return cast("tuple[int, ...]", attrs[name])
-
-
-def operands(inputs: Inputs) -> list[te.Tensor]:
-    """The operands that are given."""
-    return [x for x in inputs if x is not None]
-
-
-def empty(shape: Sequence[Dim], dtype: object, name: str) -> te.Tensor:
-    """A tensor without elements: one of its extents is 0, so that nothing is read to define it."""
-
-    def at(*_: Expr) -> Expr:
-        return build.const(0, dtype)
-
-    return te.compute(shape, at, name=name)
-
-
-def is_empty(shape: Sequence[Dim]) -> bool:
-    """Whether an extent is certainly 0."""
-    return any(isinstance(d, int) and d == 0 for d in shape)
 
 
 def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[range, range]]:

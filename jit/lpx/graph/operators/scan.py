@@ -12,7 +12,7 @@ from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.reshaping import Attrs, Inputs, Outputs, empty, is_empty, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, is_empty, operands
 
 Combine = Callable[[Expr, Expr], Expr]
 
@@ -26,7 +26,7 @@ def _running(name: str, combine: Combine, identity: Callable[[DType], float]) ->
             return (empty(x.shape, x.dtype, name),)
         start = build.const(identity(x.dtype), x.dtype)
         others = tuple(d for a, d in enumerate(x.shape) if a != axis)
-        reverse = bool(attrs["reverse"])
+        reverse = flag(attrs, "reverse")
         values = te.scan(
             x.shape[axis], (others, _constantly(start)), _step(x, axis, others, combine), keep="all", reverse=reverse
         )
@@ -34,7 +34,7 @@ def _running(name: str, combine: Combine, identity: Callable[[DType], float]) ->
 
         def at(*i: Expr) -> Expr:
             t, rest = i[axis], (*i[:axis], *i[axis + 1 :])
-            if not attrs["exclusive"]:
+            if not flag(attrs, "exclusive"):
                 return values[(t, *rest)]
             started, previous = (t < extent - 1, t + 1) if reverse else (t > 0, t - 1)
             return build.select(started, values[(previous, *rest)], start)
