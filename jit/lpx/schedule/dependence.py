@@ -59,12 +59,35 @@ def conflicts_within(function: Function, loop: For) -> tuple[Conflict, ...]:
     private = queries.allocated_within(loop)
     outside = queries.loops_of(path[:-1])
     found = [a for a in queries.accesses(loop, path[:-1]) if a.buffer not in private]
-    return tuple(
-        Conflict(first, second, frozenset(pinned(function, first, second, outside)))
-        for position, first in enumerate(found)
-        for second in found[position:]
-        if first.buffer is second.buffer and (first.is_write or second.is_write)
-    )
+    like = _representatives(found)
+    solved: dict[tuple[Access, Access], frozenset[Var]] = {}
+    conflicts: list[Conflict] = []
+    for position, first in enumerate(found):
+        for second in found[position:]:
+            if first.buffer is not second.buffer or not (first.is_write or second.is_write):
+                continue
+            key = (like[first], like[second])
+            if key not in solved:
+                solved[key] = frozenset(pinned(function, *key, outside))
+            conflicts.append(Conflict(first, second, solved[key]))
+    return tuple(conflicts)
+
+
+def _representatives(accesses: Sequence[Access]) -> dict[Access, Access]:
+    """For each access the first that has the same indices under the same loops: what one pins, the other pins."""
+    firsts: list[Access] = []
+    found: dict[Access, Access] = {}
+    for access in accesses:
+        same = (f for f in firsts if f.buffer is access.buffer and _same_loops(f, access) and _same_indices(f, access))
+        found[access] = next(same, access)
+        if found[access] is access:
+            firsts.append(access)
+    return found
+
+
+def _same_loops(first: Access, second: Access) -> bool:
+    a, b = queries.loops_of(first.path), queries.loops_of(second.path)
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 def axis_kinds(block: Block, path: Path, loop: Var) -> set[str]:
@@ -130,27 +153,32 @@ class _Solver:
     def solve(self, equations: list[tuple[Expr, Expr]]) -> set[Var]:
         """The variables pinned by all equations together: every one where they have no solution."""
         pending = list(equations)
-        while True:
+        while pending:
             before = len(self._pinned)
-            if not all(self._solve_one(a, b) for a, b in pending):
-                return set(self._moving)
+            left: list[tuple[Expr, Expr]] = []
+            for a, b in pending:
+                remaining = self._solve_one(a, b)
+                if remaining is None:
+                    return set(self._moving)
+                left.extend([(a, b)] if remaining else [])
             if len(self._pinned) == before:
-                return {v for v in self._moving if v in self._pinned}
-            pending = [*equations, *((x, x) for x in self._rejoined())]
+                break
+            pending = [*left, *((x, x) for x in self._rejoined())]
+        return {v for v in self._moving if v in self._pinned}
 
-    def _solve_one(self, a: Expr, b: Expr) -> bool:
-        """Pin what one equation pins; whether it can have a solution at all."""
+    def _solve_one(self, a: Expr, b: Expr) -> int | None:
+        """Pin what one equation pins. The number of terms it leaves open, None where it has no solution at all."""
         chosen = (*self._moving, *self._free)
         left, right = linear(self._analyzer, a, chosen), linear(self._analyzer, b, chosen)
         if left is None or right is None:
-            return True
+            return 0
         differences, offset = self._difference(left, right)
         if offset is None:
-            return True
+            return 0
         while True:
             solved = next((t for t in differences if self._is_forced(t, differences, *offset)), None)
             if solved is None:
-                return self._can_vanish(differences, *offset)
+                return len(differences) if self._can_vanish(differences, *offset) else None
             self._pinned.add(solved.atom)
             differences.remove(solved)
 
@@ -168,7 +196,8 @@ class _Solver:
         if bounds[0] is None or bounds[1] is None:
             return common, None
         low, high = bounds[0][0] - bounds[1][1], bounds[0][1] - bounds[1][0]
-        return [t for t in common if t.atom not in self._pinned], (low, high)
+        open_terms = [t for t in common if t.atom not in self._pinned]
+        return sorted(open_terms, key=_largest_first), (self._analyzer.simplify(low), self._analyzer.simplify(high))
 
     def _bounds(self, side: Linear, without: set[Expr]) -> tuple[Expr, Expr] | None:
         total = side.rest
@@ -222,3 +251,9 @@ class _Solver:
             and traverse.structural_equal(q.a, m.a)
             and traverse.structural_equal(q.b, m.b)
         ]
+
+
+def _largest_first(term: Term) -> int:
+    """Terms of large steps are forced first; symbolic steps are taken to be larger than numbers."""
+    step = queries.constant_value(term.coefficient)
+    return -(1 << 62) if step is None else -abs(step)
