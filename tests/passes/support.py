@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpx.dtypes import DType
+from lpx.errors import LpxError
 from lpx.expr.nodes import Binary, Const, Expr, Var
 from lpx.ir.equal import structural_equal
 from lpx.ir.interpreter import interpret
@@ -17,6 +18,7 @@ from lpx.ir.parser import parse_function
 from lpx.ir.printer import print_function
 from lpx.ir.verify import verify
 from lpx.passes.pipeline import CPU, Pass
+from lpx.passes.pipeline import run as run_passes
 
 Arrays = list[NDArray[Any]]
 
@@ -105,6 +107,21 @@ def assert_pass_keeps(
             for seed in seeds:
                 assert_same_results(before, function, sizes, seed)
     return function
+
+
+def assert_pipeline_keeps(
+    function: Function, extents: Sequence[Mapping[str, int]] = ({},), seeds: Sequence[int] = (0,)
+) -> Function:
+    """The flat function, having checked its results; where they differ, the pass that changed them is named."""
+    flat = run_passes(function, PIPELINE).function
+    try:
+        for sizes in extents:
+            for seed in seeds:
+                assert_same_results(function, flat, sizes, seed)
+    except (AssertionError, LpxError):
+        assert_pass_keeps(function, *PIPELINE, extents=extents, seeds=seeds)
+        raise
+    return flat
 
 
 PIPELINE = CPU[1:]

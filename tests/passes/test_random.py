@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.passes.support import PIPELINE, assert_pass_keeps, parse
+from tests.passes.support import assert_pipeline_keeps, parse
 
 _KINDS = ("", "parallel", "vectorize", "unroll")
 
@@ -88,4 +88,4 @@ def test_random_nests_keep_every_bit(nest: Nest, seed: int) -> None:
     function = parse(nest.text())
     sizes = (nest.extent, 0) if nest.is_symbolic else ()
     extents: list[dict[str, int]] = [{"n": size} for size in sizes] or [{}]
-    assert_pass_keeps(function, *PIPELINE, extents=extents, seeds=(seed,))
+    assert_pipeline_keeps(function, extents, (seed,))

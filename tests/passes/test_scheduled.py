@@ -12,7 +12,7 @@ from lpx.ir.printer import print_stmt
 from lpx.ir.traverse import walk
 from lpx.passes import pipeline
 from lpx.schedule import Schedule, create_schedule
-from tests.passes.support import PIPELINE, assert_pass_keeps, assert_same_results
+from tests.passes.support import assert_pipeline_keeps, assert_same_results
 
 Extents = Sequence[Mapping[str, int]]
 
@@ -24,7 +24,7 @@ def _check(program: te.Tensor, apply: Callable[[Schedule], None], extents: Exten
     plain = te.lower(program)
     for sizes in extents:
         assert_same_results(plain, schedule.function, sizes)
-    return assert_pass_keeps(schedule.function, *PIPELINE, extents=extents)
+    return assert_pipeline_keeps(schedule.function, extents)
 
 
 def _matmul(m: object, n: object, k: object) -> te.Tensor:
