@@ -167,8 +167,8 @@ class _Evaluator:
 
 def same(a: Value, b: Value) -> bool:
     """Equality to the bit of numbers (all NaN are one), lane by lane."""
-    if isinstance(a, list) or isinstance(b, list):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if np.ndim(a) or np.ndim(b):
+        return len(a) == len(b) and all(map(same, a, b))
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
     return bool(a == b) and math.copysign(1, a) == math.copysign(1, b)

@@ -55,7 +55,8 @@ def _orderings(ctx: Context, difference: Polynomial, op: nodes.CompareOp) -> lis
     options: list[_Sides] = []
     for factor in {slack.content() or 1, max(factors, default=1)}:
         quotient = slack if factor == 1 else ctx.divide(slack, constant(factor))[0]
-        options += (("lt", *_sides(quotient.shifted(1))), ("le", *_sides(quotient)))
+        options.append(("lt", *_sides(quotient.shifted(1))))
+        options.append(("le", *_sides(quotient)))
     return sorted(options, key=lambda option: option[0] != op)
 
 
