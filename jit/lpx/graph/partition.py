@@ -15,6 +15,9 @@ from lpx.graph import shapes
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operator import OperatorKind
 
+_VIEWS = frozenset({"reshape", "transpose", "broadcast", "slice"})
+"""Operators that only say where to read: they are computed as part of whatever reads them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -58,11 +61,12 @@ class _Partitioner:
         return tuple(self._seal(draft) for draft in self._ordered())
 
     def _is_free(self, node: Node) -> bool:
-        """Whether a node reads nothing and so is repeated in every group that uses it."""
-        return not node.inputs and self._outputs.isdisjoint(node.outputs)
+        """Whether a node costs nothing where it is read, and so is repeated in every group that uses it."""
+        free = not node.inputs or node.operator.name in _VIEWS
+        return free and self._outputs.isdisjoint(node.outputs)
 
     def _place(self, node: Node) -> None:
-        sources = {d for v in node.inputs if (d := self._source(v)) is not None}
+        sources = {d for v in node.inputs for d in self._sources(v)}
         home = next((d for d in self._candidates(node) if self._may_join(d, sources)), None)
         if home is None:
             home = _Draft(node.operator.kind, [])
@@ -74,9 +78,25 @@ class _Partitioner:
         self._draft_of[node] = home
         self._add_ancestors(home, sources - {home})
 
+    def _sources(self, value: Value | None) -> set[_Draft]:
+        """The groups that a value comes from, through nodes that are free."""
+        node = None if value is None else self._producer.get(value)
+        if node is None:
+            return set()
+        if node in self._draft_of:
+            return {self._draft_of[node]}
+        return {d for v in node.inputs for d in self._sources(v)}
+
     def _source(self, value: Value | None) -> _Draft | None:
         node = None if value is None else self._producer.get(value)
         return None if node is None else self._draft_of.get(node)
+
+    def _real_users(self, value: Value) -> list[Node]:
+        """The nodes with a group of their own that read a value, perhaps through nodes that are free."""
+        found: list[Node] = []
+        for user in self._users.get(value, []):
+            found.extend([user] if user in self._draft_of else [n for v in user.outputs for n in self._real_users(v)])
+        return found
 
     def _candidates(self, node: Node) -> list[_Draft]:
         """Groups that `node` may join, the one with the most work first."""
@@ -118,23 +138,27 @@ class _Partitioner:
         nodes = self._with_free_producers(draft.nodes)
         made = {v for n in nodes for v in n.outputs}
         reads = dict.fromkeys(v for n in nodes for v in n.inputs if v is not None and v not in made)
-        members = set(nodes)
+        members = set(draft.nodes)
         escaping = tuple(
             v
             for n in draft.nodes
             for v in n.outputs
-            if v in self._outputs or any(user not in members for user in self._users.get(v, []))
+            if v in self._outputs or any(user not in members for user in self._real_users(v))
         )
         return Group(tuple(nodes), tuple(reads), escaping)
 
     def _with_free_producers(self, nodes: Sequence[Node]) -> list[Node]:
         found: dict[Node, None] = {}
-        for node in nodes:
+
+        def add(node: Node) -> None:
             for value in node.inputs:
                 producer = None if value is None else self._producer.get(value)
-                if producer is not None and producer not in self._draft_of:
-                    found[producer] = None
+                if producer is not None and producer not in self._draft_of and producer not in found:
+                    add(producer)
             found[node] = None
+
+        for node in nodes:
+            add(node)
         return list(found)
 
 

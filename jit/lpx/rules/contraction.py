@@ -9,21 +9,28 @@ first cache, a block of the row operand in the second, and a tile of the result 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Binary, Cast, Const, Expr, Load, Var
 from lpx.rules.elementwise import share
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
-from lpx.schedule.handles import LoopHandle
+from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.schedule import Schedule
+from lpx.schedule.values import IndexMap
 from lpx.target import CpuMachine
 
-MIN_PACKED_ROWS = 48
-"""Rows of the result from which on a packed panel is reused often enough to pay."""
+MIN_REUSE = 4
+"""How often a panel is read again, at least, for copying it to pay."""
+
+FAR = 1024
+"""Bytes between neighbours of a tile from which on they share too few cache sets."""
+
+BLOCKED_TILES = 4
+"""Tiles of rows for each thread from which on rows are blocked for the second cache."""
 
 MAX_DEPTH = 3072
 """Length of the sum up to which a tile of the result stays in registers from start to end."""
@@ -111,8 +118,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     if contraction is None:
         return ""
     tiles = choose_tiles(contraction, machine)
-    plan = _Plan(schedule, contraction, tiles, _epilogue(schedule, contraction))
-    return plan.blocked() if plan.packs() else plan.tiled()
+    return _Plan(schedule, contraction, tiles, _epilogue(schedule, contraction), machine).apply()
 
 
 def _epilogue(schedule: Schedule, contraction: Contraction) -> str:
@@ -133,12 +139,16 @@ def _epilogue(schedule: Schedule, contraction: Contraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How one contraction is scheduled. `host` is the block whose loops are tiled: the epilogue, or the contraction."""
+    """How one contraction is scheduled. `host` is the block whose loops are tiled: the epilogue, or the contraction.
+
+    Loops from outside in: other axes, blocks of rows, tiles of columns, tiles of rows, the sum, the tile itself.
+    """
 
     schedule: Schedule
     contraction: Contraction
     tiles: Tiles
     epilogue: str
+    machine: CpuMachine
 
     @property
     def name(self) -> str:
@@ -148,113 +158,95 @@ class _Plan:
     def host(self) -> str:
         return self.epilogue or self.name
 
-    def packs(self) -> bool:
-        """Whether both operands are worth copying into panels: two-dimensional, large, of known extents."""
-        spatial = self.contraction.facts.axes("spatial")
-        static = all(isinstance(a.extent, Const) for a in self.contraction.facts.block.axes)
-        plain = len(spatial) == 2 and len(self.contraction.inner) == 1 and self.contraction.row is not None
-        big = all(extent_of(a.extent) >= MIN_PACKED_ROWS for a in spatial)
-        both = (self.contraction.row_operand, self.contraction.column_operand)
-        return static and plain and big and all(all(isinstance(i, Var) for i in load.indices) for load in both)
+    @property
+    def height(self) -> int:
+        return 1 if self.contraction.row is None else extent_of(self.contraction.row.extent)
 
-    def blocked(self) -> str:
-        """Both operands packed: blocks of rows (threads), panels of columns, register tiles."""
-        schedule, name, tiles = self.schedule, self.name, self.tiles
-        rows = schedule.pack(name, self.contraction.row_operand.buffer, self._panel("row", tiles.rows))
-        columns = schedule.pack(name, self.contraction.column_operand.buffer, self._panel("column", tiles.columns))
-        row, column = schedule.loops(self.host)[:2]
-        block, tile_row, in_row = schedule.split(row, (tiles.block // tiles.rows, tiles.rows))
-        tile_column, in_column = schedule.split(column, tiles.columns, tail="mask")
-        deep = tiles.depth < extent_of(self.contraction.inner[0].extent)
-        if deep and self.epilogue:
-            return self.tiled()
-        if self.epilogue:
-            schedule.reorder(block, tile_column, tile_row, in_row, in_column)
-            self._finish_epilogue(tile_row, in_row, in_column)
-            outer = block
-        else:
-            step = schedule.loops(name)[-1]
-            panel = [step]
-            if deep:
-                panel = list(schedule.split(step, tiles.depth))
-            schedule.reorder(block, *panel[:-1], tile_column, tile_row, panel[-1], in_row, in_column)
-            self._finish(panel[0], in_row, in_column)
-            outer = panel[0] if deep else block
-        schedule.compute_at(rows, outer)
-        schedule.compute_at(columns, tile_column)
-        for copy in (rows, columns):
-            schedule.vectorize(schedule.loops(copy)[-1])
-        schedule.parallel(block)
+    @property
+    def width(self) -> int:
+        return extent_of(self.contraction.column.extent)
+
+    def apply(self) -> str:
+        """Schedule the contraction; what was done, in words."""
+        schedule, contraction = self.schedule, self.contraction
+        rows = self._pack("row") if self.packs_rows() else None
+        columns = self._pack("column") if self.packs_columns() else None
+        axes = contraction.facts.axes("spatial")
+        loops = dict(zip(axes, schedule.loops(self.host), strict=False))
+        outer = [loops[a] for a in axes if a is not contraction.row and a is not contraction.column]
+        tile_column, in_column = self._cut(loops[contraction.column], contraction.column, self.tiles.columns, "mask")
+        block, tile_row, in_row = self._cut_rows(loops)
+        panel = self._sum([*outer, *block], [*tile_column, *tile_row], in_row, in_column)
+        if rows is not None:
+            self._place(rows, [*outer, *block, *panel])
+        if columns is not None:
+            self._place(columns, [*outer, *block, *panel, *tile_column])
+        shared = share(schedule, [*outer, *block] or [*tile_column, *tile_row], contraction.facts.runs)
+        packed = [role for role, copy in (("row", rows), ("column", columns)) if copy is not None]
         return (
-            f"contraction in register tiles of {tiles.rows} x {tiles.columns}, panels {tiles.depth} deep, blocks of "
-            f"{tiles.block} rows, both operands packed, threads{self._with_epilogue()}"
+            f"contraction in register tiles of {self.tiles.rows} x {self.tiles.columns}"
+            + (f", {' and '.join(packed)} operand packed" if packed else "")
+            + shared
+            + (f", {self.epilogue} applied to each tile" if self.epilogue else "")
         )
 
-    def _with_epilogue(self) -> str:
-        return f", {self.epilogue} applied to each tile" if self.epilogue else ""
+    def packs_rows(self) -> bool:
+        """Whether rows lie so far apart that a tile's share cache sets, and are read again for enough columns."""
+        row = self.contraction.row
+        if row is None or self.width < MIN_REUSE * self.tiles.columns or not self._is_plain("row"):
+            return False
+        load = self.contraction.row_operand
+        stride = self.contraction.facts.stride(load.indices, load.buffer, row.var)
+        return stride is not None and stride * load.dtype.itemsize >= FAR
 
-    def _panel(self, role: str, width: int) -> Callable[..., tuple[Expr, ...]]:
-        """The map that lays an operand out as panels: [tile, inner, within the tile]."""
+    def packs_columns(self) -> bool:
+        """Whether columns do not lie side by side, or a panel's rows lie far apart, and are read again often enough."""
+        if not self._is_plain("column") or self.height < MIN_REUSE:
+            return False
+        load = self.contraction.column_operand
+        stride = self.contraction.facts.stride
+        if stride(load.indices, load.buffer, self.contraction.column.var) != 1:
+            return True
+        down = stride(load.indices, load.buffer, self.contraction.inner[-1].var)
+        return down is not None and down * load.dtype.itemsize >= FAR and self.height >= MIN_REUSE * self.tiles.rows
+
+    def _is_plain(self, role: str) -> bool:
+        """Whether an operand is indexed by axes of the block themselves, all of known extent."""
         load = self.contraction.row_operand if role == "row" else self.contraction.column_operand
-        axis = self.contraction.row if role == "row" else self.contraction.column
-        first = axis is not None and load.indices[0] is axis.var
+        known = {a.var for a in self.contraction.facts.block.axes if isinstance(a.extent, Const)}
+        return len(self.contraction.inner) == 1 and all(isinstance(i, Var) and i in known for i in load.indices)
 
-        def panel(a: Expr, b: Expr) -> tuple[Expr, Expr, Expr]:
-            along, across = (a, b) if first else (b, a)
-            return along // width, across, along % width
+    def _pack(self, role: str) -> BlockHandle:
+        """Copy an operand into panels: [other axes, tile, inner, within the tile]."""
+        contraction = self.contraction
+        load, axis, width = (
+            (contraction.row_operand, contraction.row, self.tiles.rows)
+            if role == "row"
+            else (contraction.column_operand, contraction.column, self.tiles.columns)
+        )
+        along = next(k for k, i in enumerate(load.indices) if axis is not None and i is axis.var)
+        across = next(k for k, i in enumerate(load.indices) if i is contraction.inner[0].var)
+        variables = tuple(build.var(f"i{k}") for k in range(len(load.indices)))
+        others = [v for k, v in enumerate(variables) if k not in (along, across)]
+        targets = (*others, variables[along] // width, variables[across], variables[along] % width)
+        return self.schedule.pack(self.name, load.buffer, IndexMap(variables, targets))
 
-        return panel
+    def _place(self, copy: BlockHandle, loops: list[LoopHandle]) -> None:
+        """Run a packing copy inside the innermost of `loops`, in vectors."""
+        if loops:
+            self.schedule.compute_at(copy, loops[-1])
+        self.schedule.vectorize(self.schedule.loops(copy)[-1])
 
-    def _finish(self, inner: LoopHandle, in_row: LoopHandle | None, in_column: LoopHandle) -> None:
-        """Start the accumulation before `inner`; unroll rows and vectorize columns of the tile."""
-        schedule = self.schedule
-        start = schedule.decompose_reduction(self.name, inner)
-        if in_row is not None:
-            schedule.unroll(in_row)
-            schedule.unroll(schedule.loops(start)[-2])
-        schedule.vectorize(in_column)
-        schedule.vectorize(schedule.loops(start)[-1])
-
-    def _finish_epilogue(self, tile: LoopHandle, in_row: LoopHandle | None, in_column: LoopHandle) -> None:
-        """Compute the contraction's tile in registers inside `tile`, before the epilogue uses it."""
-        schedule = self.schedule
-        schedule.compute_at(self.name, tile)
-        around = [h.name for h in schedule.loops(self.host)]
-        own = schedule.loops(self.name)[around.index(tile.name) + 1 :]
-        inner = list(own[len(own) - len(self.contraction.inner) :])
-        spatial = list(own[: len(own) - len(inner)])
-        schedule.reorder(*inner, *spatial)
-        self._finish(inner[0], spatial[-2] if in_row is not None and len(spatial) > 1 else None, spatial[-1])
-        schedule.set_scope(self.name, "register")
-        if in_row is not None:
-            schedule.unroll(in_row)
-        schedule.vectorize(in_column)
-
-    def tiled(self) -> str:
-        """Register tiles over operands as they lie in memory."""
-        schedule, contraction, tiles = self.schedule, self.contraction, self.tiles
-        axes = list(contraction.facts.axes("spatial"))
-        loops = list(schedule.loops(self.host)[: len(axes)])
-        by_axis = dict(zip(axes, loops, strict=True))
-        outer = [by_axis[a] for a in axes if a is not contraction.row and a is not contraction.column]
-        column, vector = self._cut(by_axis[contraction.column], contraction.column, tiles.columns, "mask")
-        row: list[LoopHandle] = []
-        in_row: LoopHandle | None = None
-        if contraction.row is not None:
-            row, in_row = self._cut(by_axis[contraction.row], contraction.row, tiles.rows, "guard")
-        tile = [*outer, *row, *column]
-        unrolled = [] if in_row is None else [in_row]
-        if self.epilogue:
-            if not tile:
-                tile = [schedule.add_unit_loop(loops[0])]
-            schedule.reorder(*tile, *unrolled, vector)
-            self._finish_epilogue(tile[-1], in_row, vector)
-        else:
-            inner = schedule.loops(self.name)[-len(contraction.inner) :]
-            schedule.reorder(*tile, *inner, *unrolled, vector)
-            self._finish(inner[0], in_row, vector)
-        shared = share(schedule, [*outer, *row] or column, contraction.facts.runs)
-        return f"contraction in register tiles of {tiles.rows} x {tiles.columns}{shared}{self._with_epilogue()}"
+    def _cut_rows(self, loops: dict[Axis, LoopHandle]) -> tuple[list[LoopHandle], list[LoopHandle], LoopHandle | None]:
+        """Blocks of rows (where every thread gets some), tiles of rows, and the rows of a tile."""
+        row, tiles = self.contraction.row, self.tiles
+        if row is None:
+            return [], [], None
+        if self.height < BLOCKED_TILES * tiles.rows * self.machine.cores or not isinstance(row.extent, Const):
+            tile, inside = self._cut(loops[row], row, tiles.rows, "guard")
+            return [], tile, inside
+        block, tile_row, inside = self.schedule.split(loops[row], (tiles.block // tiles.rows, tiles.rows))
+        return [block], [tile_row], inside
 
     def _cut(
         self, loop: LoopHandle, axis: Axis, size: int, tail: Literal["guard", "mask"]
@@ -264,3 +256,49 @@ class _Plan:
             return [], loop
         outer, inside = self.schedule.split(loop, size, tail=tail)
         return [outer], inside
+
+    def _sum(
+        self, outer: list[LoopHandle], tiles: list[LoopHandle], in_row: LoopHandle | None, in_column: LoopHandle
+    ) -> list[LoopHandle]:
+        """Put the sum inside the loops over tiles and the tile inside the sum; the loop over panels, if it is cut."""
+        schedule, count = self.schedule, len(self.contraction.inner)
+        inside = [in_column] if in_row is None else [in_row, in_column]
+        if self.epilogue:
+            self._sum_in_epilogue([*outer, *tiles], inside)
+            return []
+        inner = list(schedule.loops(self.name)[-count:])
+        panel: list[LoopHandle] = []
+        if count == 1 and self.tiles.depth < extent_of(self.contraction.inner[0].extent):
+            first, second = schedule.split(inner[0], self.tiles.depth)
+            panel, inner = [first], [second]
+        schedule.reorder(*outer, *panel, *tiles, *inner, *inside)
+        self._finish((panel or inner)[0], inside)
+        return panel
+
+    def _sum_in_epilogue(self, tiles: list[LoopHandle], inside: list[LoopHandle]) -> None:
+        """Compute the contraction's tile in registers, before the epilogue uses it."""
+        schedule = self.schedule
+        if not tiles:
+            tiles = [schedule.add_unit_loop(inside[0])]
+        if len(tiles) + len(inside) > 1:
+            schedule.reorder(*tiles, *inside)
+        schedule.compute_at(self.name, tiles[-1])
+        own = schedule.loops(self.name)[len(tiles) :]
+        count = len(self.contraction.inner)
+        spatial, inner = list(own[:-count]), list(own[-count:])
+        schedule.reorder(*inner, *spatial)
+        self._finish(inner[0], spatial[-len(inside) :])
+        schedule.set_scope(self.name, "register")
+        for row in inside[:-1]:
+            schedule.unroll(row)
+        schedule.vectorize(inside[-1])
+
+    def _finish(self, inner: LoopHandle, inside: list[LoopHandle]) -> None:
+        """Start the accumulation before `inner`; unroll the rows and vectorize the columns of the tile."""
+        schedule = self.schedule
+        start = schedule.loops(schedule.decompose_reduction(self.name, inner))
+        for row, start_row in zip(inside[:-1], start[-len(inside) : -1], strict=True):
+            schedule.unroll(row)
+            schedule.unroll(start_row)
+        schedule.vectorize(inside[-1])
+        schedule.vectorize(start[-1])

@@ -11,6 +11,9 @@ from lpx.target import CpuMachine
 PARALLEL_WORK = 1 << 16
 """Operations from which on threads pay for their start."""
 
+SHARES = 16
+"""Iterations of a shared loop from which on it divides evenly enough among threads."""
+
 VECTORS = 4
 """Vectors in flight per iteration of a cheap block: enough loads to hide their latency."""
 
@@ -65,9 +68,15 @@ def split_vector(schedule: Schedule, loop: LoopHandle, lanes: int, extent: int |
 
 
 def share(schedule: Schedule, loops: list[LoopHandle], work: int) -> str:
-    """Share the outermost loops among threads where `work` pays; a phrase for the note."""
+    """Share the outermost loops among threads where `work` pays; a phrase for the note.
+
+    As few loops are fused as give every thread several shares: loops left alone keep their ends free of conditions.
+    """
     if not loops or work < PARALLEL_WORK:
         return ""
-    outermost = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    schedule.parallel(outermost)
+    shares, count = 1, 0
+    while count < len(loops) and shares < SHARES:
+        shares *= extent_of(schedule.loop_of(loops[count]).extent)
+        count += 1
+    schedule.parallel(schedule.fuse(*loops[:count]) if count > 1 else loops[0])
     return ", threads"

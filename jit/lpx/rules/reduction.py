@@ -21,10 +21,12 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     facts = facts_of(schedule.function)[name]
     if not facts.is_reduction or not facts.is_plain:
         return ""
-    loops = schedule.loops(name)
+    loops = list(schedule.loops(name))
     kept = [h for h, k in zip(loops, _kinds(facts), strict=False) if k == "spatial"]
     if reduces_contiguously(facts):
-        note = reduce_in_lanes(schedule, name, loops[-1], machine)
+        reduced = [h for h, k in zip(loops, _kinds(facts), strict=False) if k == "reduce"]
+        inner = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+        note = reduce_in_lanes(schedule, name, inner, machine)
         outer = [h for h in schedule.loops(name) if any(h is k for k in kept)]
         return note + share(schedule, outer, facts.runs)
     return _keep_in_lanes(schedule, facts, list(loops), kept, machine)
@@ -44,7 +46,7 @@ def reduce_in_lanes(schedule: Schedule, name: str, loop: LoopHandle, machine: Cp
     """Reduce over `loop`, the innermost around the block, in vector lanes; what was done."""
     facts = facts_of(schedule.function)[name]
     lanes = machine.lanes(max(facts.target.dtype.bits, 8))
-    extent = extent_of(facts.block.axes[-1].extent)
+    extent = extent_of(schedule.loop_of(loop).extent)
     if extent < 2 * lanes:
         return f"in order, {extent} steps"
     width = lanes * min(ACCUMULATORS, max(1, extent // lanes))
