@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 from lpx.errors import InternalError
 from lpx.expr.nodes import Call, Expr
-from lpx.expr.vecmath import error_function, exponential, hyperbolic, logarithm, power, trigonometric
+from lpx.expr.vecmath import (
+    error_function,
+    exponential,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    remainder,
+    trigonometric,
+)
 from lpx.expr.vecmath.formats import format_of
 
 _EXPANSIONS: dict[str, Callable[..., Expr]] = {
@@ -24,12 +33,26 @@ _EXPANSIONS: dict[str, Callable[..., Expr]] = {
     "log10": logarithm.log10,
     "log1p": logarithm.log1p,
     "tanh": hyperbolic.tanh,
+    "sinh": hyperbolic.sinh,
+    "cosh": hyperbolic.cosh,
+    "asinh": hyperbolic.asinh,
+    "acosh": hyperbolic.acosh,
+    "atanh": hyperbolic.atanh,
     "sin": trigonometric.sin,
     "cos": trigonometric.cos,
     "tan": trigonometric.tan,
-    "pow": power.power,
+    "asin": inverse_trigonometric.asin,
+    "acos": inverse_trigonometric.acos,
+    "atan": inverse_trigonometric.atan,
+    "atan2": inverse_trigonometric.atan2,
     "erf": error_function.erf,
+    "erfc": error_function.erfc,
     "rsqrt": power.rsqrt,
+    "cbrt": power.cbrt,
+    "hypot": power.hypot,
+    "pow": power.power,
+    "fmod": remainder.fmod,
+    "nextafter": remainder.nextafter,
 }
 
 

@@ -1,9 +1,10 @@
-"""erf: polynomials near zero and, in float32, further out; in float64 1 - e**p(x) there."""
+"""erf and erfc."""
 
 from __future__ import annotations
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
+from lpx.expr.vecmath.double_word import two_product
 from lpx.expr.vecmath.exponential import exp_of_negative
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.operations import fma, magnitude, with_sign
@@ -38,14 +39,52 @@ LOG_ERFC_64 = (
     -1.8037712895834257e-08, 1.3942095948231197e-09, -6.700102313018754e-11, 1.5075869391579942e-12,
 )  # fmt: skip
 
+# with q = (x - c) / (x + c): e**x**2 * erfc(x) * (x + c) as a polynomial in q for 0 <= x <= limit, least relative error
+ERFC_CENTRES = (3.0, 4.0)
+ERFC_LIMITS = (10.1, 27.3)
+"""From here on erfc rounds to 0."""
+ERFC_NEAR = 1.0
+SCALED_ERFC_32 = (
+    1.0740069150924683, -0.8833945393562317, 0.5902277231216431, -0.3104647099971771, 0.11953640729188919,
+    -0.026845749467611313, -0.0012583871139213443, 0.003078944282606244, -0.00043724937131628394,
+    -0.00029850759892724454,
+)  # fmt: skip
+SCALED_ERFC_64 = (
+    1.095995661000491, -0.976548729080882, 0.7732087022652373, -0.5408538313132351, 0.3308515878779959,
+    -0.17401093723992786, 0.07638151490981603, -0.026370053340530393, 0.006112055647918923, -0.0002809588632326371,
+    -0.00045505261665471574, 0.00017681280765468986, -3.6355296044434997e-06, -1.8860873293953735e-05,
+    4.695641670723585e-06, 1.4242814745786721e-06, -8.489388648869598e-07, -7.59773325560258e-08,
+    1.2802145025140978e-07, 1.7992851222440995e-09, -1.860317764831053e-08, -8.350852939953338e-10,
+    2.1056391886251643e-09, 4.170230714093461e-10,
+)  # fmt: skip
+
+
+def erfc(x: Expr) -> Expr:
+    """1 - erf(x): near zero so; further out e**-x**2 times a smooth function, the square in two words; there
+    2 - erfc(-x) for negative x.
+    """
+    form = format_of(x)
+    centre = form.pick(*ERFC_CENTRES)
+    size = build.minimum(magnitude(x), form.pick(*ERFC_LIMITS))
+    inverse = 1.0 / (size + centre)
+    smooth = horner((size - centre) * inverse, form.pick(SCALED_ERFC_32, SCALED_ERFC_64))
+    square = two_product(size, size)
+    positive = exp_of_negative(-square.high, form, correction=-square.low, factor=inverse * smooth)
+    further_out = build.select(x < 0.0, 2.0 - positive, positive)
+    return build.select(size < ERFC_NEAR, fma(-x, _near_zero(x, form), 1.0 - x), further_out)
+
 
 def erf(x: Expr) -> Expr:
-    """The error function."""
+    """The error function: a polynomial near zero; further out 1 - p(x), in float64 1 - e**p(x)."""
     form = format_of(x)
     size = magnitude(x)
-    near = fma(x, horner(x * x, form.pick(ERF_32, ERF_64)), x)
     complement = _complement_double(size, form) if form.is_double else _complement_single(size)
-    return build.select(size < form.pick(*SMALL), near, with_sign(1.0 - complement, x))
+    return build.select(size < form.pick(*SMALL), fma(x, _near_zero(x, form), x), with_sign(1.0 - complement, x))
+
+
+def _near_zero(x: Expr, form: Format) -> Expr:
+    """erf(x) / x - 1."""
+    return horner(x * x, form.pick(ERF_32, ERF_64))
 
 
 def _complement_single(size: Expr) -> Expr:

@@ -54,7 +54,7 @@ def exp(x: Expr) -> Expr:
     form = format_of(x)
     reduced = reduce(clamp(x, *form.pick((-104.0, 89.0), (-746.0, 710.0))), form, 2 * form.bias)
     r = reduced.r
-    return scale(horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))), reduced.shifted, form)
+    return scale(horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))), to_bits(reduced.shifted, form), form)
 
 
 def exp2(x: Expr) -> Expr:
@@ -63,7 +63,7 @@ def exp2(x: Expr) -> Expr:
     clamped = clamp(x, *form.pick((-151.0, 129.0), (-1076.0, 1025.0)))
     shifted = clamped + (form.rounder + 2 * form.bias)
     r = clamped - (shifted - (form.rounder + 2 * form.bias))
-    return scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), shifted, form)
+    return scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), to_bits(shifted, form), form)
 
 
 def expm1(x: Expr) -> Expr:
@@ -88,12 +88,18 @@ def sigmoid(x: Expr) -> Expr:
     return fma(-quotient, lost, quotient)
 
 
-def exp_of_negative(x: Expr, form: Format) -> Expr:
-    """e**x for x <= 0 or NaN. One power of two will do: 2**k times too large, where no result is subnormal."""
-    lowest, lift = form.pick((-104.0, 25), (-746.0, 54))
+def exp_of_negative(x: Expr, form: Format, correction: Expr | None = None, factor: Expr | None = None) -> Expr:
+    """factor * e**(x + correction) for x <= 0 or NaN and a small correction.
+
+    One power of two will do: 2**k times too large, where no result is subnormal.
+    """
+    lowest, lift = form.pick((-104.0, 40), (-746.0, 70))
     reduced = reduce(build.maximum(x, lowest), form, form.bias + lift)
-    lifted = horner(reduced.r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))) * power_of_two(reduced.shifted, form)
-    return lifted * 2.0**-lift
+    r = reduced.r if correction is None else reduced.r + correction
+    result = horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64)))
+    if factor is not None:
+        result = result * factor
+    return result * power_of_two(reduced.shifted, form) * 2.0**-lift
 
 
 def reduce(x: Expr, form: Format, bias: int) -> Reduced:
@@ -110,13 +116,12 @@ def expm1_polynomial(r: Expr, form: Format) -> Expr:
     return fma(r * r, horner(r, form.pick(EXPM1_32, EXPM1_64)), r)
 
 
-def scale(value: Expr, shifted: Expr, form: Format) -> Expr:
-    """`value` times 2**n, where the lowest bits of the float `shifted` hold n + 2 * bias.
+def scale(value: Expr, bits: Expr, form: Format) -> Expr:
+    """`value` times 2**n, where the lowest bits of the integer `bits` hold n + 2 * bias.
 
     In two factors of about 2**(n/2), of which the first is exact: the result is rounded once, also a subnormal one, and
     n may leave the range of exponents.
     """
-    bits = to_bits(shifted, form)
     first = (bits >> 1) << form.mantissa
     second = (bits << form.mantissa) - first
     return value * from_bits(first, form) * from_bits(second, form)

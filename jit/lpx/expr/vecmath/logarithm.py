@@ -64,14 +64,24 @@ def log10(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """log(1 + x): k is that of the rounded 1 + x, and f = 2**-k * x - (1 - 2**-k) loses nothing near x = 0."""
-    form = format_of(x)
-    sum_ = 1.0 + x
-    minus_k = _minus_exponent(to_bits(sum_, form), form)
+    """log(1 + x)."""
+    return log1p_of(x, format_of(x))
+
+
+def log1p_of(x: Expr, form: Format, doubled: Expr | None = None) -> Expr:
+    """log(1 + x), plus log(2) where `doubled` is true.
+
+    k is that of the rounded 1 + x, and f = 2**-k * x - (1 - 2**-k) loses nothing near x = 0.
+    """
+    total = 1.0 + x
+    minus_k = _minus_exponent(to_bits(total, form), form)
     quarter = form.bits_of(2)  # 4 * 2**-k, which is a normal number where 2**-k is none
     shrunk = from_bits(to_bits(x, form) + minus_k, form)
     f = shrunk - fma(from_bits(minus_k + quarter, form), -0.25, 1.0)  # -0 - 0 is -0
-    return with_special_values(sum_, _natural(Decomposed(build.cast(minus_k, form.dtype), f), form))
+    scaled = build.cast(minus_k, form.dtype)
+    if doubled is not None:
+        scaled = scaled - build.select(doubled, constant(2.0**form.mantissa, form), 0.0)
+    return with_special_values(total, _natural(Decomposed(scaled, f), form))
 
 
 TWO_THIRDS = (0x3F2AAAAB, 0x3FE5555555555555)

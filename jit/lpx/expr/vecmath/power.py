@@ -11,7 +11,7 @@ from lpx.expr.vecmath.double_word import DoubleWord, fast_two_sum, times, two_pr
 from lpx.expr.vecmath.exponential import EXP2_32, EXP2_64, scale
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.logarithm import HALF_SQRT2, decompose
-from lpx.expr.vecmath.operations import fma, from_bits, magnitude, square_root, to_bits
+from lpx.expr.vecmath.operations import constant, fma, from_bits, magnitude, square_root, to_bits, with_sign
 from lpx.expr.vecmath.polynomial import horner
 
 TWO_LOG2_E = Constant("2.8853900817779268147198493620037842748532919083059718682708988138622184383623703")
@@ -28,6 +28,54 @@ ATANH_64 = (
 def rsqrt(x: Expr) -> Expr:
     """1 / sqrt(x)."""
     return 1.0 / square_root(x)
+
+
+def cbrt(x: Expr) -> Expr:
+    """The cube root: x * r**2, where r approaches x**(-1/3), and a step of Newton's method that squares its error."""
+    form = format_of(x)
+    size = magnitude(x)
+    subnormal = size < form.smallest_normal
+    lift = form.pick(24, 54)
+    scaled = build.select(subnormal, size * 2.0**lift, size)
+    r = _improved(scaled, _rough_inverse_cube_root(scaled, form), 3)
+    if form.is_double:
+        r = _improved(scaled, r, 2)
+    root = (scaled * r) * r
+    square = two_product(root, root)
+    residual = fma(-square.low, root, fma(-square.high, root, scaled))
+    root = fma(residual * (r * r), 1 / 3, root)
+    proper = (0.0 < size) & (size < math.inf)
+    return with_sign(build.select(proper, build.select(subnormal, root * 2.0 ** (-lift // 3), root), size), x)
+
+
+def _rough_inverse_cube_root(x: Expr, form: Format) -> Expr:
+    """x**(-1/3) to 3.6%: minus a third of the upper bits of x, taken for a logarithm with ten bits after its point."""
+    dropped = form.mantissa - 10
+    logarithm = build.cast(to_bits(x, form) >> dropped, form.dtype)
+    offset = round(form.bias * 4 / 3 * 1024 - 73)
+    return from_bits(to_bits(fma(logarithm, -1 / 3, form.rounder + offset), form) << dropped, form)
+
+
+def _improved(x: Expr, r: Expr, terms: int) -> Expr:
+    """r * (1 - e)**(-1/3) by the first terms of its series, where e = 1 - x * r**3 tells how far r is from x**(-1/3)."""
+    e = fma(-(x * r), r * r, 1.0)
+    return fma(r * e, horner(e, (1 / 3, 2 / 9, 14 / 81)[:terms]), r)
+
+
+def hypot(x: Expr, y: Expr) -> Expr:
+    """sqrt(x**2 + y**2), scaled by a power of two where a square would leave the range of numbers."""
+    form = format_of(x)
+    a, b = magnitude(x), magnitude(y)
+    largest = build.maximum(a, b)
+    edge = 2.0 ** (form.bias // 2 - form.mantissa // 2)
+    shrink, grow = 2.0 ** -(form.bias // 2 + 2), 2.0 ** (form.bias // 2 + form.mantissa)
+    large, small = edge < largest, largest < 1.0 / edge
+    factor = build.select(large, shrink, build.select(small, constant(grow, form), 1.0))
+    back = build.select(large, 1.0 / shrink, build.select(small, constant(1.0 / grow, form), 1.0))
+    a_scaled, b_scaled = a * factor, b * factor
+    root = square_root(fma(a_scaled, a_scaled, b_scaled * b_scaled)) * back
+    infinite = build.compare("eq", a, math.inf) | build.compare("eq", b, math.inf)
+    return build.select(infinite, math.inf, root)
 
 
 def power(x: Expr, y: Expr) -> Expr:
@@ -53,7 +101,7 @@ def _positive_power(size: Expr, y: Expr, form: Format) -> Expr:
     rounder = form.rounder + 2 * form.bias
     shifted = (high + low) + rounder
     r = (high - (shifted - rounder)) + low
-    result = scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), shifted, form)
+    result = scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), to_bits(shifted, form), form)
     lowest, highest = form.pick((-152.0, 130.0), (-1077.0, 1026.0))
     return build.select(high < lowest, 0.0, build.select(high > highest, math.inf, result))
 
