@@ -15,12 +15,13 @@ from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
 from lpx.schedule import queries, rewriting
-from lpx.schedule.errors import AccessError, OptionError
+from lpx.schedule.errors import AccessError, DependenceError, OptionError
 from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
-from lpx.schedule.staging import BufferLike, buffer_name, nest_over, resolve_buffer, widest_without
-from lpx.schedule.storage import cache_read, check_intermediate, check_one_buffer
+from lpx.schedule.staging import BufferLike, buffer_name, innermost_loop, nest_over, resolve_buffer, widest_without
+from lpx.schedule.staging_boxes import reading_place
+from lpx.schedule.storage import check_intermediate, check_one_buffer, stage_reads
 from lpx.schedule.values import IndexMap
 
 Map = Callable[..., Any] | IndexMap
@@ -47,9 +48,7 @@ def transform_layout(edit: Edit, block: BlockLike, index_map: Map) -> None:
 
 
 @primitive
-def pack(
-    edit: Edit, block: BlockLike, buffer: BufferLike, index_map: Map, scope: Scope = "global"
-) -> BlockHandle:
+def pack(edit: Edit, block: BlockLike, buffer: BufferLike, index_map: Map, scope: Scope = "global") -> BlockHandle:
     """Copy a buffer into another layout for `block` to read; returns the copying block, for `compute_at`.
 
     Element i of the buffer lies at `index_map(i)` of the copy. The copying block's loops run over the copy in its own
@@ -64,18 +63,31 @@ def pack(
         block C { C[i, j] = B_global[j // 4, i, j % 4] }
     """
     mapping = IndexMap.of(index_map)
-    source = resolve_buffer(edit, buffer, traverse.read_buffers(edit.block(block)))
-    copy = cache_read.function(edit, block, source, scope)
     edit.canonical["buffer"] = buffer_name(buffer)
     edit.canonical["index_map"] = mapping
-    unpacked = check_one_buffer(edit.block(copy))
-    places = check_injective(edit.function, unpacked, mapping)
-    packed = replace(unpacked, shape=places.extents, strides=None)
+    reader = edit.block(block)
+    source = resolve_buffer(edit, buffer, traverse.read_buffers(reader))
+    check_complete(edit.function, reading_place(edit.function, reader, source), source)
+    places = check_injective(edit.function, source, mapping)
+    copying = stage_reads(edit, reader, source, scope)
+    unpacked = check_one_buffer(copying)
+    packed = replace(unpacked, shape=places.extents)
     edit.function = replace(edit.function, body=_remap(edit.function.body, unpacked, packed, mapping))
-    copying = widest_without(edit.function, edit.block(copy), lambda _: False)
-    nest = _packing_nest(copy.name, source, places, packed)
-    edit.function = rewriting.replace_statement(edit.function, copying, nest)
-    return copy
+    nest = widest_without(edit.function, edit.block(copying.name), lambda _: False)
+    packing = _packing_nest(copying.name, source, places, packed)
+    edit.function = rewriting.replace_statement(edit.function, nest, packing)
+    return BlockHandle(copying.name)
+
+
+def check_complete(function: nodes.Function, path: queries.Path, buffer: Buffer) -> None:
+    """Refuse a place inside the loops that compute `buffer`."""
+    loop = innermost_loop(path)
+    if loop is not None:
+        raise DependenceError(
+            f"{buffer.name} is computed inside loop {loop.name}, part by part",
+            mark=queries.live_loops(function)[loop],
+            hint="pack what is complete: compute_root the producer, or pack before compute_at",
+        )
 
 
 def _packing_nest(name: str, source: Buffer, places: Places, packed: Buffer) -> Stmt:
@@ -100,6 +112,8 @@ def _packing_nest(name: str, source: Buffer, places: Places, packed: Buffer) -> 
 
 def check_injective(function: nodes.Function, buffer: Buffer, mapping: IndexMap) -> Places:
     """Refuse a map that is not known to send different indices of `buffer` to different places."""
+    if buffer.layout is not None:
+        raise OptionError(f"{buffer.name} has a layout of its own", hint="map the indices before giving it one")
     if len(mapping.variables) != buffer.rank:
         raise OptionError(
             f"the map takes {len(mapping.variables)} index(es) but {buffer.name} has {buffer.rank} dimension(s)"

@@ -9,10 +9,10 @@ from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load, Var
-from lpx.ir import traverse
+from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
-from lpx.schedule import queries
-from lpx.schedule.errors import UnknownNameError
+from lpx.schedule import queries, rewriting
+from lpx.schedule.errors import LoopKindError, NestingError, UnknownNameError
 from lpx.schedule.session import Edit
 from lpx.te.tensor import Tensor
 
@@ -59,9 +59,38 @@ def widest_without(function: Function, block: Block, touches: Callable[[Stmt], b
     return block
 
 
-def allocate(function: Function, buffer: Buffer) -> Function:
-    """`function` with `buffer` allocated around its whole body."""
-    return replace(function, body=Alloc(buffer, function.body))
+def allocate(function: Function, buffer: Buffer, loop: Var | None = None) -> Function:
+    """`function` with `buffer` allocated directly inside the loop over `loop`, or around its whole body."""
+    if loop is None:
+        return replace(function, body=Alloc(buffer, function.body))
+    home = queries.live_loops(function)[loop]
+    return rewriting.replace_statement(function, home, replace(home, body=Alloc(buffer, home.body)))
+
+
+def allocate_beside(function: Function, buffer: Buffer, other: Buffer) -> Function:
+    """`function` with `buffer` allocated where `other` is, or around its whole body when `other` is the caller's."""
+    home = next((s for s in traverse.walk(function.body) if isinstance(s, Alloc) and s.buffer is other), None)
+    if home is None:
+        return allocate(function, buffer)
+    return rewriting.replace_statement(function, home, replace(home, body=Alloc(buffer, home.body)))
+
+
+def check_open_place(path: queries.Path) -> None:
+    """Refuse to put a helper block where statements do not run one after another in one thread for all lanes."""
+    for stmt in path[:-1]:
+        if isinstance(stmt, Block):
+            raise NestingError(f"block {stmt.name} holds other blocks, where no block can be added", mark=stmt)
+        if isinstance(stmt, nodes.ParallelRegion):
+            raise NestingError(
+                "every thread of the region would run the new block", mark=stmt, hint="do this before joining regions"
+            )
+        if isinstance(stmt, For) and stmt.kind == "vectorized":
+            raise LoopKindError(f"loop {stmt.var.name} is vectorized", mark=stmt, hint="do this before vectorizing")
+
+
+def innermost_loop(path: queries.Path) -> Var | None:
+    """The variable of the innermost loop around the last statement of a path."""
+    return next((s.var for s in reversed(path[:-1]) if isinstance(s, For)), None)
 
 
 def nest_over(shape: Sequence[Expr], names: Sequence[str], body: Callable[[tuple[Var, ...]], Stmt]) -> Stmt:

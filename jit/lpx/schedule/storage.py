@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
 from lpx.expr import build
 from lpx.expr.buffer import Buffer, Scope
-from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, Stmt, Store
-from lpx.schedule import queries, rewriting
+from lpx.ir.nodes import Block, Function
+from lpx.schedule import blocks, queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, OptionError, OutputError
 from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
@@ -20,20 +18,23 @@ from lpx.schedule.staging import (
     BufferLike,
     allocate,
     buffer_name,
-    nest_over,
+    innermost_loop,
     reads_or_writes,
     redirect_loads,
     resolve_buffer,
     widest_without,
 )
+from lpx.schedule.staging_boxes import box_read, box_written, copy_nest, reading_place
 
 
 @primitive
 def cache_read(edit: Edit, block: BlockLike, buffer: BufferLike, scope: Scope = "global") -> BlockHandle:
     """Copy a buffer into a new one that `block` reads instead; returns the copying block, for `compute_at`.
 
-    requires: `block` reads the buffer by plain loads and does not write it.
+    The copy is made before the outermost loop around `block` in which nothing writes the buffer. Where that is inside
+    other loops, it holds the box of elements that one iteration reads.
 
+    requires: `block` reads the buffer by plain loads and does not write it.
     rewrite:
         for i: block C { C[i] = A[i] + 1 }
         ->
@@ -42,18 +43,8 @@ def cache_read(edit: Edit, block: BlockLike, buffer: BufferLike, scope: Scope = 
     """
     reader = edit.block(block)
     edit.canonical["buffer"] = buffer_name(buffer)
-    check_scope(scope)
     source = resolve_buffer(edit, buffer, traverse.read_buffers(reader))
-    check_plain_reads(reader, source)
-    name = rewriting.unique_name(f"{source.name}_{scope}", rewriting.block_names(edit.function))
-    copy = Buffer(name, source.dtype, source.shape, scope=scope)
-    writes = {b.name for b in queries.writers(edit.function, source)}
-    anchor = widest_without(edit.function, reader, lambda s: isinstance(s, Block) and s.name in writes)
-    changed = rewriting.replace_statement(
-        edit.function, anchor, traverse.sequence([copy_nest(name, source, copy), _reading(anchor, reader, source, copy)])
-    )
-    edit.function = allocate(changed, copy)
-    return BlockHandle(name)
+    return BlockHandle(stage_reads(edit, reader, source, scope).name)
 
 
 @primitive
@@ -61,8 +52,8 @@ def cache_write(edit: Edit, block: BlockLike, scope: Scope = "local") -> BlockHa
     """Let `block` work on a new buffer, copied to the old one afterwards; returns the copying block, for
     `reverse_compute_at`.
 
-    requires: `block` writes one buffer, by plain stores, and is the only block that writes it.
-
+    requires: `block` writes one buffer, by plain stores, reads of it only what it wrote itself, and is the only block
+        that writes it; the elements it writes form a box.
     rewrite:
         for i, r: block C { C[i] = C[i] + A[i, r] }
         ->
@@ -71,17 +62,18 @@ def cache_write(edit: Edit, block: BlockLike, scope: Scope = "local") -> BlockHa
     """
     writer = edit.block(block)
     check_scope(scope)
-    target = check_single_output(edit, writer)
+    target = check_single_output(edit.function, writer)
+    check_starts_fresh(writer, target)
     name = rewriting.unique_name(f"{target.name}_write", rewriting.block_names(edit.function))
     copy = Buffer(f"{target.name}_{scope}", target.dtype, target.shape, scope=scope)
-    anchor = widest_without(edit.function, writer, reads_or_writes(target))
-    moved = traverse.transform(
-        anchor, lambda s: traverse.replace_buffers(s, {target: copy}) if _is(s, writer.name) else None
+    path = queries.path_to(edit.function, widest_without(edit.function, writer, reads_or_writes(target)))
+    nest = copy_nest(name, copy, target, box_written(edit.function, path, writer, target))
+    anchor = path[-1]
+    moved = rewriting.map_blocks(
+        anchor, lambda b: traverse.replace_buffers(b, {target: copy}) if b.name == writer.name else None
     )
-    changed = rewriting.replace_statement(
-        edit.function, anchor, traverse.sequence([moved, copy_nest(name, copy, target)])
-    )
-    edit.function = allocate(changed, copy)
+    changed = rewriting.replace_statement(edit.function, anchor, traverse.sequence([moved, nest]))
+    edit.function = allocate(changed, copy, innermost_loop(path))
     return BlockHandle(name)
 
 
@@ -109,12 +101,13 @@ def storage_align(edit: Edit, block: BlockLike, axis: int, factor: int, offset: 
     """
     buffer = check_one_buffer(edit.block(block))
     check_intermediate(edit, buffer)
+    if buffer.strides is not None or buffer.layout is not None:
+        raise OptionError(f"{buffer.name} has strides already", hint="align a buffer once")
+    if not 0 <= axis < buffer.rank - 1:
+        raise OptionError(f"{buffer.name} cannot be aligned on axis {axis}", hint="its last axis must stay dense")
+    if factor < 1:
+        raise OptionError(f"{factor} is no alignment", hint="give a factor of 1 or more")
     extents = [queries.constant_value(e) for e in buffer.shape]
-    if buffer.strides is not None or not 0 <= axis < buffer.rank - 1 or factor < 1:
-        raise OptionError(
-            f"{buffer.name} cannot be aligned on axis {axis}",
-            hint=f"give one of the axes 0..{buffer.rank - 2} and a factor of 1 or more, once",
-        )
     strides = [1] * buffer.rank
     for k in reversed(range(buffer.rank - 1)):
         extent = extents[k + 1]
@@ -124,6 +117,21 @@ def storage_align(edit: Edit, block: BlockLike, axis: int, factor: int, offset: 
         if k == axis:
             strides[k] += (offset - strides[k]) % factor
     _replace_buffer(edit, buffer, replace(buffer, strides=tuple(build.const(s) for s in strides)))
+
+
+def stage_reads(edit: Edit, reader: Block, source: Buffer, scope: Scope) -> Block:
+    """`cache_read` on resolved arguments; the copying block."""
+    check_scope(scope)
+    check_plain_reads(reader, source)
+    name = rewriting.unique_name(f"{source.name}_{scope}", rewriting.block_names(edit.function))
+    copy = Buffer(name, source.dtype, source.shape, scope=scope)
+    path = reading_place(edit.function, reader, source)
+    nest = copy_nest(name, source, copy, box_read(edit.function, path, reader, source))
+    anchor = path[-1]
+    staged = rewriting.map_blocks(anchor, lambda b: redirect_loads(b, source, copy) if b.name == reader.name else None)
+    changed = rewriting.replace_statement(edit.function, anchor, traverse.sequence([nest, staged]))
+    edit.function = allocate(changed, copy, innermost_loop(path))
+    return queries.live_blocks(edit.function)[name]
 
 
 def check_scope(scope: str) -> None:
@@ -145,18 +153,29 @@ def check_one_buffer(block: Block) -> Buffer:
     written = sorted(traverse.written_buffers(block), key=lambda b: b.name)
     if len(written) != 1:
         names = ", ".join(b.name for b in written) or "nothing"
-        raise BlockFormError(f"{block.name} writes {names}", mark=block, hint="the primitive takes blocks of one output")
+        raise BlockFormError(
+            f"{block.name} writes {names}", mark=block, hint="the primitive takes blocks of one output"
+        )
     return written[0]
 
 
-def check_single_output(edit: Edit, block: Block) -> Buffer:
-    """The one buffer that `block`, and nothing else, writes."""
-    written = check_one_buffer(block)
-    others = [b for b in queries.writers(edit.function, written) if b is not block]
-    if others or queries.has_address(block, written):
-        names = ", ".join(b.name for b in others) or "an address"
-        raise AccessError(f"{written.name} is written by {names} as well", mark=block)
-    return written
+def check_single_output(function: Function, block: Block) -> Buffer:
+    """The one buffer that `block`, and nothing else, writes by index."""
+    buffer = check_one_buffer(block)
+    blocks.check_only_writer(function, block)
+    blocks.check_plain_access(function, buffer)
+    return buffer
+
+
+def check_starts_fresh(block: Block, buffer: Buffer) -> None:
+    """Refuse a block whose result depends on what was in `buffer` before."""
+    start = block.body if block.init is None else block.init
+    if buffer in traverse.read_buffers(start):
+        raise BlockFormError(
+            f"{block.name} reads what {buffer.name} held before",
+            mark=block,
+            hint="the primitive takes blocks that write every element before they read it",
+        )
 
 
 def check_intermediate(edit: Edit, buffer: Buffer) -> None:
@@ -165,29 +184,6 @@ def check_intermediate(edit: Edit, buffer: Buffer) -> None:
         raise OutputError(
             f"{buffer.name} is the caller's", hint="make a copy to work on with cache_read or cache_write"
         )
-
-
-def copy_nest(name: str, source: Buffer, target: Buffer) -> Stmt:
-    """Loops around the block `name` that copies all of `source`."""
-
-    def block(loops: tuple[Var, ...]) -> Stmt:
-        axes = tuple(Axis(build.var(f"v{v.name}"), e) for v, e in zip(loops, source.shape, strict=True))
-        index: tuple[Expr, ...] = tuple(a.var for a in axes)
-        return Block(name, axes, loops, None, None, Store(target, index, build.load(source, index)))
-
-    return nest_over(source.shape, _axis_names(source.shape), block)
-
-
-def _axis_names(shape: Sequence[Expr]) -> list[str]:
-    return [f"a{k}" for k in range(len(shape))]
-
-
-def _is(stmt: Stmt, name: str) -> bool:
-    return isinstance(stmt, Block) and stmt.name == name
-
-
-def _reading(anchor: Stmt, reader: Block, old: Buffer, new: Buffer) -> Stmt:
-    return traverse.transform(anchor, lambda s: redirect_loads(s, old, new) if _is(s, reader.name) else None)
 
 
 def _replace_buffer(edit: Edit, old: Buffer, new: Buffer) -> None:

@@ -1,0 +1,141 @@
+"""Boxes of a buffer: what a block reads or writes of it at one place, and the loops that copy that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from lpx.arith.analyzer import Analyzer
+from lpx.arith.iteration import read_index_map
+from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Axis, Expr
+from lpx.ir import traverse
+from lpx.ir.nodes import Block, For, Function, Stmt, Store
+from lpx.schedule import blocks, queries, regions
+from lpx.schedule.errors import AccessError, DependenceError
+from lpx.schedule.queries import Access, Path
+from lpx.schedule.regions import AxisRange, Strip
+from lpx.schedule.staging import check_open_place, innermost_loop, loops_binding, widest_without
+
+Box: TypeAlias = "tuple[AxisRange | None, ...]"
+"""Per dimension of a buffer the indices, None for all."""
+
+
+def reading_place(function: Function, reader: Block, source: Buffer) -> Path:
+    """The path to the outermost statement around `reader` in which nothing writes `source`."""
+    anchor = widest_without(function, reader, lambda s: source in traverse.written_buffers(s))
+    path = queries.path_to(function, anchor)
+    check_open_place(path)
+    return path
+
+
+def box_read(function: Function, path: Path, reader: Block, source: Buffer) -> Box:
+    """The indices of `source` that `reader` reads while the last statement of `path` runs once, per dimension.
+
+    Outside all loops, all of the buffer: it is complete there.
+    """
+    if innermost_loop(path) is None:
+        return (None,) * source.rank
+    found = [
+        a for a in queries.accesses(path[-1], path[:-1])
+        if a.buffer is source and not a.is_write and any(s is reader for s in a.path)
+    ]  # fmt: skip
+    return _ranges(function, path, source, _touched_strips(function, path, found, source.rank))
+
+
+def box_written(function: Function, path: Path, writer: Block, target: Buffer) -> Box:
+    """The indices of `target` that `writer` writes while the last statement of `path` runs once, per dimension.
+
+    Raises: AccessError where they are not certainly a box of which every element is written.
+    """
+    check_open_place(path)
+    check_reduces_inside(writer, queries.loops_of(path[:-1]))
+    blocks.check_plain_domain(function, writer)
+    inner = queries.loops_of(queries.path_to(function, writer)[len(path) - 1 :])
+    indices = blocks.store_indices(writer, target)
+    values = [expr_traverse.substitute(i, queries.axis_values(writer)) for i in indices]
+    if innermost_loop(path) is None and _fills(function, values, inner, target):
+        return (None,) * target.rank
+    found = [a for a in queries.accesses(path[-1], path[:-1]) if a.buffer is target and a.is_write]
+    strips = _touched_strips(function, path, found, target.rank)
+    used = [v for value in values for v in expr_traverse.free_vars(value) & {f.var for f in inner}]
+    if len(used) > len(set(used)) or any(s is None or not s.is_exact for s in strips):
+        raise AccessError(
+            f"the elements of {target.name} that {writer.name} writes are not seen to form a box",
+            mark=writer,
+            hint="do this before splitting, fusing or moving the block",
+        )
+    return _ranges(function, path, target, strips)
+
+
+def check_reduces_inside(block: Block, outside: Sequence[For]) -> None:
+    """Refuse a reduction that goes on over several iterations of the loops `outside`."""
+    for loop in loops_binding(block, outside, ("reduce",)):
+        raise DependenceError(f"{block.name} adds up over {loop.var.name}, in which its result is read", mark=loop)
+
+
+def _fills(function: Function, values: Sequence[Expr], loops: Sequence[For], buffer: Buffer) -> bool:
+    """Whether `values`, over loops from 0, take every index of a buffer."""
+    used = {v for value in values for v in expr_traverse.free_vars(value)}
+    extents = {f.var: f.extent for f in loops if f.var in used}
+    analyzer = queries.analyzer_of(function)
+    if any(queries.constant_value(f.start) != 0 for f in loops):
+        return False
+    places = read_index_map(values, extents, analyzer)
+    if places is None or not places.is_onto:
+        return False
+    return all(analyzer.equal(a, b) for a, b in zip(places.extents, buffer.shape, strict=True))
+
+
+def _ranges(function: Function, path: Path, buffer: Buffer, strips: Sequence[Strip | None]) -> Box:
+    """Strips clipped to the buffer. Raises: AccessError where one is not known."""
+    analyzer = queries.analyzer_of(function, queries.loops_of(path))
+    ranges: list[AxisRange | None] = []
+    for strip, extent in zip(strips, buffer.shape, strict=True):
+        if strip is None:
+            raise AccessError(
+                f"which elements of {buffer.name} are accessed in one iteration is not known",
+                mark=path[-1],
+                hint="compute_root its producer first",
+            )
+        clipped = regions.clip(analyzer, strip, Axis(build.var("whole"), extent))
+        ranges.append(None if regions.is_whole(analyzer, Axis(build.var("whole"), extent), clipped.strip) else clipped)
+    return tuple(ranges)
+
+
+def copy_nest(name: str, source: Buffer, target: Buffer, ranges: Box) -> Stmt:
+    """Loops around the block `name` that copies the box `ranges` of `source`."""
+    axes = tuple(Axis(build.var(f"va{k}"), e) for k, e in enumerate(source.shape))
+    index: tuple[Expr, ...] = tuple(a.var for a in axes)
+    block = Block(name, axes, index, None, None, Store(target, index, build.load(source, index)))
+    return regions.nest(block, {a.var: r or regions.whole(a) for a, r in zip(axes, ranges, strict=True)}, {})
+
+
+def _touched_strips(
+    function: Function, path: queries.Path, accesses: Sequence[Access], rank: int
+) -> list[Strip | None]:
+    """Per dimension of a buffer, the indices that `accesses` take while the last statement of `path` runs once.
+
+    They are in terms of the loops around that statement. None: not known.
+    """
+    loops = {f.var: f for access in accesses for f in queries.loops_of(access.path)}
+    analyzer = queries.analyzer_of(function, loops.values())
+    found: list[list[Strip | None]] = [[] for _ in range(rank)]
+    for access in accesses:
+        inner = queries.loops_of(access.path[len(path) - 1 :])
+        for dimension, strips in enumerate(found):
+            index = None if access.indices is None else access.indices[dimension]
+            strips.append(None if index is None else regions.strip_of(analyzer, index, inner))
+    return [_union(analyzer, strips) for strips in found]
+
+
+def _union(analyzer: Analyzer, strips: Sequence[Strip | None]) -> Strip | None:
+    known = [s for s in strips if s is not None]
+    if not known or len(known) < len(strips):
+        return None
+    result = known[0]
+    for strip in known[1:]:
+        result = regions.union(analyzer, result, strip)
+    return result
