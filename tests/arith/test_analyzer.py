@@ -135,6 +135,25 @@ def test_left_alone(expr: Expr) -> None:
     assert ANALYZER.simplify(expr) is expr
 
 
+def test_lanes_below_the_quotient_are_seen() -> None:
+    expr = ramp(X * 8 + 1, -1, 4) // 8
+    assert ANALYZER.simplify(expr) is expr
+    assert text(ANALYZER.simplify(ramp(X * 8 + 3, -1, 4) // 8)) == "broadcast(x, 4)"
+
+
+def test_nothing_is_assumed_of_the_sign_of_an_extent() -> None:
+    product = Analyzer().with_range(F, 0, M * N)
+    assert not product.prove(M >= 1)
+    assert not product.prove(F // N < M)
+    analyzer = Analyzer().with_range(N, 1, None)
+    nested = X % (N * Y) // N
+    settled = analyzer.simplify(nested)
+    for x, y in ((7, -2), (-7, -3), (5, 2)):
+        values = {X: x, N: 3, Y: y}
+        assert evaluate(settled, values) == evaluate(nested, values)
+    assert text(analyzer.with_range(Y, 1, None).simplify(nested)) == "(x // n) % y"
+
+
 def test_shared_nodes_stay_shared() -> None:
     shared = (X + 0) * Y
     settled = simplify(select(shared < N, shared, shared + 1))
