@@ -77,6 +77,8 @@ def recognise(facts: BlockFacts) -> Contraction | None:
     row = max(candidates, key=lambda a: extent_of(a.extent), default=None)
     if not all(_mentions(rows, a) or _mentions(columns, a) for a in facts.axes("reduce")):
         return None
+    if row is None and facts.stride(columns.indices, columns.buffer, column.var) != 1:
+        return None  # a matrix by a vector, row by row: a plain reduction
     return Contraction(facts, rows, columns, row, column, facts.axes("reduce"))
 
 

@@ -15,6 +15,9 @@ from lpx.target import CpuMachine
 ACCUMULATORS = 4
 """Vectors of partial results: enough to hide the latency of an addition."""
 
+SHARES = 2
+"""Blocks of neighbouring results, at least, so that threads have something to share."""
+
 
 def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     """Schedule one reduction; what was done, or "" where the rule does not apply."""
@@ -66,8 +69,9 @@ def _keep_in_lanes(
     name = facts.block.name
     if not kept or not facts.writes_in_order():
         return f"in order{share(schedule, kept[:1], facts.runs)}" if kept else "in order"
-    lanes = machine.lanes(max(facts.target.dtype.bits, 8)) * ACCUMULATORS
+    vector_lanes = machine.lanes(max(facts.target.dtype.bits, 8))
     extent = extent_of(facts.axes("spatial")[-1].extent)
+    lanes = vector_lanes * min(machine.vector_registers // 2, max(ACCUMULATORS, extent // (vector_lanes * SHARES)))
     reduces = [h for h in loops if not any(h is k for k in kept)]
     if extent <= lanes:
         vector, outer = kept[-1], kept[:-1]
