@@ -44,10 +44,11 @@ class PlanAllocations:
         return self._place(traverse.rebuild(stmt, [body], []), analyzer)
 
     def _place(self, alloc: Stmt, analyzer: Analyzer) -> Stmt:
-        if not isinstance(alloc, Alloc) or alloc.buffer.scope == "register":
+        if not isinstance(alloc, Alloc):
             return alloc
         buffer = alloc.buffer
-        path, known = _path_to_use(alloc, analyzer)
+        stays = buffer.scope == "register"  # its values live across the loops inside, wherever those are
+        path, known = ([alloc.body], analyzer) if stays else _path_to_use(alloc, analyzer)
         window = _window(buffer, path[-1], known)
         outside = {s.var for s in path[:-1] if isinstance(s, For | nodes.Let)}
         window = [side if side is not None and not _depends(side.extent, outside) else None for side in window]
