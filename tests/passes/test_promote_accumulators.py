@@ -135,3 +135,11 @@ def test_register_tiles_are_found_in_any_order_of_loops_and_passes(order: str, u
     loop = text[text.index("for r") :]
     assert loop.count("fma") == 3
     assert "C[" not in loop[: loop.index("}")]
+
+
+def test_memory_that_other_threads_may_look_at_is_kept_up_to_date() -> None:
+    text = "func f(A: in float32[4], B: inout float32[8]) { region { for r in 0..4 { B[3] = B[3] + A[r] BARRIER } } }"
+    promoted = PromoteAccumulators()(parse(text.replace("BARRIER", "")))
+    assert "acc" in print_function(promoted)
+    kept = parse(text.replace("BARRIER", "barrier region"))
+    assert PromoteAccumulators()(kept) is kept

@@ -45,6 +45,8 @@ def fold(expr: Expr) -> Expr:
             return build.broadcast(fold(build.compare(op, x, y)), expr.lanes)
         case nodes.Unary(op="not", a=Const(value=value)) if expr.dtype.is_bool:
             return FALSE if value else TRUE
+        case nodes.Unary(op="not", a=nodes.Compare(op=op, a=a, b=b)) if a.dtype.is_integer:
+            return _opposite(op, a, b)
         case nodes.Select(cond=Const(value=value), a=a, b=b):
             return a if value else b
         case nodes.Cast(value=Const(value=value)) if expr.dtype.is_integer and expr.value.dtype.is_integer:
@@ -53,6 +55,19 @@ def fold(expr: Expr) -> Expr:
             return build.broadcast(build.cast(value, expr.dtype), expr.lanes)
         case _:
             return expr
+
+
+def _opposite(op: nodes.CompareOp, a: Expr, b: Expr) -> Expr:
+    """not (a op b), of integers."""
+    match op:
+        case "eq":
+            return build.compare("ne", a, b)
+        case "ne":
+            return build.compare("eq", a, b)
+        case "lt":
+            return build.compare("le", b, a)
+        case "le":
+            return build.compare("lt", b, a)
 
 
 def conjuncts(cond: Expr) -> list[Expr]:

@@ -23,6 +23,7 @@ from lpx.passes.narrow_indices import NarrowIndices
 from lpx.passes.partition_loops import PartitionLoops
 from lpx.passes.plan_allocations import PlanAllocations
 from lpx.passes.promote_accumulators import PromoteAccumulators
+from lpx.passes.serialize_pipelines import SerializePipelines
 from lpx.passes.simplify import Simplify
 from lpx.passes.unroll_loops import UnrollLoops
 from lpx.passes.vectorize_loops import VectorizeLoops
@@ -32,6 +33,7 @@ Pass = Callable[[Function], Function]
 """A pass is a frozen dataclass whose fields are its options; calling it gives the rewritten function."""
 
 CPU: tuple[Pass, ...] = (
+    SerializePipelines(),
     ContractAccumulations(),  # while blocks still say what a reduction is
     LowerBlocks(),
     Simplify(),

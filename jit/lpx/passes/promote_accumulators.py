@@ -102,7 +102,8 @@ class _Promotion:
         table = collect(loop.body, [loop.var], knowledge.inside(analyzer, loop), self._cache)
         tiles: list[Tile] = []
         for buffer, accesses in table.by_buffer.items():
-            if buffer.scope == "register" or buffer in table.opaque or len({a.is_store for a in accesses}) < 2:
+            is_updated = len({access.is_store for access in accesses}) == 2
+            if not is_updated or table.meets_threads or buffer in table.opaque or buffer.scope == "register":
                 continue
             slots = assign_slots(accesses, table.bound, analyzer, self._limit)
             if slots is not None and all(slot.is_uniform and _has_fixed_mask(slot, table) for slot in slots):

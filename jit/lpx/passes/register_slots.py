@@ -35,11 +35,15 @@ class Access:
 
 @dataclass(slots=True)
 class AccessTable:
-    """Accesses by buffer in program order, and the buffers with accesses that are not understood."""
+    """Accesses by buffer in program order, and the buffers with accesses that are not understood.
+
+    `bound` are the variables that change in between. At a barrier other threads may look at any memory.
+    """
 
     by_buffer: dict[Buffer, list[Access]] = field(default_factory=dict[Buffer, list[Access]])
     opaque: set[Buffer] = field(default_factory=set[Buffer])
     bound: set[Var] = field(default_factory=set[Var])
+    meets_threads: bool = False
 
 
 def collect(stmt: Stmt, bound: Iterable[Var], analyzer: Analyzer, cache: ReadCache) -> AccessTable:
@@ -95,6 +99,8 @@ class _Collector:
                 is_shared = True
             case nodes.Alloc(buffer=buffer):
                 table.opaque.add(buffer)
+            case nodes.Barrier():
+                table.meets_threads = True
             case nodes.AtomicUpdate() | nodes.AsyncCopy() | nodes.CallFunction():
                 table.opaque |= traverse.read_buffers(stmt) | traverse.written_buffers(stmt)
             case _:
