@@ -7,45 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from lpx.expr import build, nodes
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 
-_FIELDS: dict[type[Expr], tuple[str, ...]] = {
-    nodes.Unary: ("a",),
-    nodes.Binary: ("a", "b"),
-    nodes.Compare: ("a", "b"),
-    nodes.Select: ("cond", "a", "b"),
-    nodes.Cast: ("value",),
-    nodes.Bitcast: ("value",),
-    nodes.Ramp: ("base", "stride"),
-    nodes.Broadcast: ("value",),
-    nodes.HorizontalReduce: ("value",),
+Children = tuple[Expr, ...]
+
+_CHILDREN: dict[type[Expr], Callable[[Any], Children]] = {
+    nodes.Var: lambda _: (),
+    nodes.Const: lambda _: (),
+    nodes.Unary: lambda e: (e.a,),
+    nodes.Binary: lambda e: (e.a, e.b),
+    nodes.Compare: lambda e: (e.a, e.b),
+    nodes.Select: lambda e: (e.cond, e.a, e.b),
+    nodes.Cast: lambda e: (e.value,),
+    nodes.Bitcast: lambda e: (e.value,),
+    nodes.Load: lambda e: e.indices if e.mask is None else (*e.indices, e.mask),
+    nodes.AddressOf: lambda e: e.indices,
+    nodes.Ramp: lambda e: (e.base, e.stride),
+    nodes.Broadcast: lambda e: (e.value,),
+    nodes.Shuffle: lambda e: e.vectors,
+    nodes.HorizontalReduce: lambda e: (e.value,),
+    nodes.Call: lambda e: e.args,
 }
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
+def children(expr: Expr) -> Children:
     """The direct operands of a node, in evaluation order."""
-    match expr:
-        case nodes.Load(indices=indices, mask=mask):
-            return indices if mask is None else (*indices, mask)
-        case nodes.AddressOf(indices=indices):
-            return indices
-        case nodes.Shuffle(vectors=vectors):
-            return vectors
-        case nodes.Call(args=args):
-            return args
-        case _:
-            return _extra_children(expr)
+    get = _CHILDREN.get(type(expr))
+    return _inherited(type(expr))(expr) if get is None else get(expr)
 
 
-def _extra_children(expr: Expr) -> tuple[Expr, ...]:
-    extension = _extensions.get(type(expr))
-    if extension is not None:
-        return extension[0](expr)
-    return tuple(getattr(expr, name) for name in _FIELDS.get(type(expr), ()))
+def _inherited(kind: type[Expr]) -> Callable[[Any], Children]:
+    """The entry of the nearest base of `kind`, which gets one of its own."""
+    _CHILDREN[kind] = next(_CHILDREN[base] for base in kind.__mro__ if base in _CHILDREN)
+    return _CHILDREN[kind]
 
 
 def rebuild(expr: Expr, new: Sequence[Expr]) -> Expr:
@@ -54,7 +53,7 @@ def rebuild(expr: Expr, new: Sequence[Expr]) -> Expr:
     The operands may have other lanes than before (a scalar expression becomes a vector one): lanes follow the operands.
     """
     old = children(expr)
-    if len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True)):
+    if len(old) == len(new) and all(map(is_, old, new)):
         return expr
     match expr:
         case nodes.Unary(op=op):
@@ -87,18 +86,17 @@ def rebuild(expr: Expr, new: Sequence[Expr]) -> Expr:
         case nodes.Call():
             return replace(expr, args=tuple(new))
         case _:
-            return _extensions[type(expr)][1](expr, new)
+            return _extensions[type(expr)](expr, new)
 
 
-Extension = tuple[Callable[[Expr], tuple[Expr, ...]], Callable[[Expr, Sequence[Expr]], Expr]]
-_extensions: dict[type[Expr], Extension] = {}
+Rebuild = Callable[[Any, Sequence[Expr]], Expr]
+_extensions: dict[type[Expr], Rebuild] = {}
 
 
-def register_node(
-    kind: type[Expr], get: Callable[[Expr], tuple[Expr, ...]], put: Callable[[Expr, Sequence[Expr]], Expr]
-) -> None:
+def register_node(kind: type[Expr], get: Callable[[Any], Children], put: Rebuild) -> None:
     """Teach the traversal an expression class of a higher layer (such as a reduction in a tensor expression)."""
-    _extensions[kind] = (get, put)
+    _CHILDREN[kind] = get
+    _extensions[kind] = put
 
 
 def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None) -> Expr:
@@ -113,12 +111,13 @@ def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr,
         if node in done:
             stack.pop()
             continue
-        pending = [c for c in children(node) if c not in done]
+        operands = children(node)
+        pending = [c for c in operands if c not in done]
         if pending:
             stack.extend(reversed(pending))
             continue
         stack.pop()
-        rebuilt = rebuild(node, [done[c] for c in children(node)])
+        rebuilt = rebuild(node, [done[c] for c in operands]) if operands else node
         replaced = visit(rebuilt)
         done[node] = rebuilt if replaced is None else replaced
     return done[expr]
