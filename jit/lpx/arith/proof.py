@@ -181,6 +181,18 @@ def _mentions(ctx: Context, p: Polynomial, variables: frozenset[int] | None) -> 
 
 
 def _elimination_order(ctx: Context, p: Polynomial) -> list[int]:
-    """Divisions and extrema first, then variables, the one whose range was given last before those it refers to."""
+    """Divisions and extrema first, then variables, the one whose range was given last before those it refers to.
+
+    A variable whose range refers to a division or extremum of p gives way before that: i < (n + 1) // 2 is used whole.
+    """
     structures = ctx.table.structures
-    return sorted(p.atoms(), key=lambda n: (n in structures, ctx.order(n), n), reverse=True)
+    structured = {n for n in p.atoms() if n in structures}
+
+    def urgency(number: int) -> int:
+        if number in structures:
+            return 1
+        known = ctx.ranges.get(number) if structured else None
+        bounds = () if known is None else (known.low, known.high)
+        return 2 if any(b is not None and not structured.isdisjoint(b.atoms()) for b in bounds) else 0
+
+    return sorted(p.atoms(), key=lambda n: (urgency(n), ctx.order(n), n), reverse=True)
