@@ -1,4 +1,4 @@
-"""Real constants to more digits than any format holds, and their sums of two or three floats."""
+"""Real constants to more digits than any format holds, and as sums of two floats."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ class Constant:
 
     digits: str
 
-    def words(self, form: Format, count: int) -> tuple[float, ...]:
-        """`count` floats of the format, each the best approximation of what the ones before leave over."""
-        return _words(Fraction(self.digits), form, count)
-
     def near(self, form: Format) -> float:
         """The nearest float of the format."""
-        return self.words(form, 1)[0]
+        return self.pair(form)[0]
+
+    def pair(self, form: Format) -> tuple[float, float]:
+        """Two floats of the format: the nearest one, and the nearest to what that leaves over."""
+        return _pair(Fraction(self.digits), form)
 
 
 @functools.cache
-def _words(value: Fraction, form: Format, count: int) -> tuple[float, ...]:
-    found: list[float] = []
-    for _ in range(count):
-        found.append(round_fraction(value, form))
-        value -= Fraction(found[-1])
-    return tuple(found)
+def _pair(value: Fraction, form: Format) -> tuple[float, float]:
+    high = round_fraction(value, form)
+    return high, round_fraction(value - Fraction(high), form)
 
 
 def round_fraction(value: Fraction, form: Format) -> float:

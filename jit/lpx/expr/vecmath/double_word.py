@@ -1,8 +1,8 @@
 """Sums of two floats that stand for one number of twice the precision.
 
-T. J. Dekker, "A floating-point technique for extending the available precision", 1971; D. E. Knuth, "The Art of Computer
-Programming", volume 2, section 4.2.2; M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic
-building blocks of double-word arithmetic", 2017.
+T. J. Dekker, "A floating-point technique for extending the available precision", 1971; D. E. Knuth, "The Art of
+Computer Programming", volume 2, section 4.2.2; M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds
+for basic building blocks of double-word arithmetic", 2017.
 """
 
 from __future__ import annotations

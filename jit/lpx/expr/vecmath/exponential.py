@@ -107,7 +107,7 @@ def reduce(x: Expr, form: Format, bias: int) -> Reduced:
     rounder = form.rounder + bias
     shifted = fma(x, LOG2_E.near(form), rounder)
     n = shifted - rounder
-    high, low = LN2.words(form, 2)
+    high, low = LN2.pair(form)
     return Reduced(shifted, fma(n, -low, fma(n, -high, x)))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import TypeVar
 
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.errors import InternalError
 from lpx.expr.nodes import Expr
-
 
 T = TypeVar("T")
 

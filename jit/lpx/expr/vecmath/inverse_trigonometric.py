@@ -34,11 +34,11 @@ ATAN_64 = (
 
 
 def asin(x: Expr) -> Expr:
-    """The angle in [-pi/2, pi/2] whose sine is x: by a polynomial, or for |x| > 1/2 pi/2 - 2 * asin(sqrt((1 - |x|) / 2))."""
+    """The angle in [-pi/2, pi/2] whose sine is x; where |x| > 1/2, pi/2 - 2 * asin(sqrt((1 - |x|) / 2))."""
     form = format_of(x)
     size = magnitude(x)
     near, angle = _half_angle(size, form)
-    return with_sign(build.select(near, angle, _minus(HALF_PI.words(form, 2), angle + angle)), x)
+    return with_sign(build.select(near, angle, _minus(HALF_PI.pair(form), angle + angle)), x)
 
 
 def acos(x: Expr) -> Expr:
@@ -46,9 +46,9 @@ def acos(x: Expr) -> Expr:
     form = format_of(x)
     near, angle = _half_angle(magnitude(x), form)
     signed = with_sign(angle, x)
-    middle = _minus(HALF_PI.words(form, 2), signed)
+    middle = _minus(HALF_PI.pair(form), signed)
     doubled = angle + angle
-    outside = build.select(x < 0.0, _minus(PI.words(form, 2), doubled), doubled)
+    outside = build.select(x < 0.0, _minus(PI.pair(form), doubled), doubled)
     return build.select(near, middle, outside)
 
 
@@ -58,7 +58,7 @@ def atan(x: Expr) -> Expr:
     size = magnitude(x)
     steep = size > 1.0
     angle = _small_angle(build.select(steep, 1.0 / size, size), form)
-    return with_sign(build.select(steep, _minus(HALF_PI.words(form, 2), angle), angle), x)
+    return with_sign(build.select(steep, _minus(HALF_PI.pair(form), angle), angle), x)
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
@@ -71,8 +71,8 @@ def atan2(y: Expr, x: Expr) -> Expr:
     origin = build.compare("eq", larger, 0.0)
     tangent = build.select(diagonal, 1.0, build.select(origin, constant(0.0, form), quotient))
     angle = _small_angle(tangent, form)
-    angle = build.select(up > across, _minus(HALF_PI.words(form, 2), angle), angle)
-    angle = build.select(build.call("signbit", x), _minus(PI.words(form, 2), angle), angle)
+    angle = build.select(up > across, _minus(HALF_PI.pair(form), angle), angle)
+    angle = build.select(build.call("signbit", x), _minus(PI.pair(form), angle), angle)
     return with_sign(angle, y)
 
 

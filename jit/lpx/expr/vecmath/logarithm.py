@@ -18,8 +18,8 @@ from lpx.expr.vecmath.polynomial import horner
 
 # (log(1 + f) - f + f**2 / 2) / f**3 on |f| <= 1/3, least error relative to log(1 + f)
 LOG_32 = (
-    0.3333333432674408, -0.24999810755252838, 0.1999976485967636, -0.16680091619491577, 0.1429891437292099,
-    -0.12187609076499939, 0.10823318362236023, -0.12884829938411713, 0.11718710511922836,
+    0.33333197236061096, -0.24999919533729553, 0.20011430978775024, -0.1667446345090866, 0.1398986130952835,
+    -0.12272960692644119, 0.14058908820152283, -0.12492392212152481,
 )  # fmt: skip
 LOG_64 = (
     0.3333333333333317, -0.24999999999999425, 0.20000000000073362, -0.16666666666849408, 0.14285714274483371,
@@ -80,7 +80,7 @@ def log1p_of(x: Expr, form: Format, doubled: Expr | None = None) -> Expr:
     f = shrunk - fma(from_bits(minus_k + quarter, form), -0.25, 1.0)  # -0 - 0 is -0
     scaled = build.cast(minus_k, form.dtype)
     if doubled is not None:
-        scaled = scaled - build.select(doubled, constant(2.0**form.mantissa, form), 0.0)
+        scaled = build.select(doubled, scaled - 2.0**form.mantissa, scaled)
     return with_special_values(total, _natural(Decomposed(scaled, f), form))
 
 
@@ -96,8 +96,8 @@ def decompose(x: Expr, form: Format, lowest: tuple[int, int] = TWO_THIRDS) -> De
     bits = to_bits(build.select(subnormal, x * 2.0**lift, x), form)
     minus_k = _minus_exponent(bits, form, lowest)
     f = from_bits(bits + minus_k, form) - 1.0
-    scaled = build.cast(minus_k, form.dtype) + build.select(subnormal, constant(lift * 2.0**lift, form), 0.0)
-    return Decomposed(scaled, f)
+    scaled = build.cast(minus_k, form.dtype)
+    return Decomposed(build.select(subnormal, scaled + lift * 2.0**lift, scaled), f)
 
 
 def with_special_values(x: Expr, result: Expr) -> Expr:
@@ -115,7 +115,7 @@ def _minus_exponent(bits: Expr, form: Format, lowest: tuple[int, int] = TWO_THIR
 
 def _log2_words(number: Constant, form: Format) -> tuple[float, float]:
     """-number * 2**-mantissa in two words: the factor of `Decomposed.scaled`."""
-    high, low = number.words(form, 2)
+    high, low = number.pair(form)
     return -high * form.epsilon, -low * form.epsilon
 
 
@@ -130,6 +130,6 @@ def _natural(parts: Decomposed, form: Format) -> Expr:
 
 def _times_constant(f: Expr, number: Constant, form: Format) -> Expr:
     """log(1 + f) * number; the leading term f * number is the only one whose constant needs two words."""
-    high, low = number.words(form, 2)
+    high, low = number.pair(form)
     tail = horner(f, [c * high for c in (-0.5, *form.pick(LOG_32, LOG_64))])
     return fma(f, high, f * fma(f, tail, low))

@@ -1,4 +1,4 @@
-"""pow, and the powers of one operand: rsqrt, cbrt; and hypot."""
+"""rsqrt, cbrt, hypot and pow."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def cbrt(x: Expr) -> Expr:
     square = two_product(root, root)
     residual = fma(-square.low, root, fma(-square.high, root, scaled))
     root = fma(residual * (r * r), 1 / 3, root)
-    proper = (0.0 < size) & (size < math.inf)
-    return with_sign(build.select(proper, build.select(subnormal, root * 2.0 ** (-lift // 3), root), size), x)
+    proper = (size > 0.0) & (size < math.inf)
+    return with_sign(build.select(proper, build.select(subnormal, root * 2.0 ** -(lift // 3), root), size), x)
 
 
 def _rough_inverse_cube_root(x: Expr, form: Format) -> Expr:
@@ -57,7 +57,7 @@ def _rough_inverse_cube_root(x: Expr, form: Format) -> Expr:
 
 
 def _improved(x: Expr, r: Expr, terms: int) -> Expr:
-    """r * (1 - e)**(-1/3) by the first terms of its series, where e = 1 - x * r**3 tells how far r is from x**(-1/3)."""
+    """r * (1 - e)**(-1/3) by the first terms of its series, where e = 1 - x * r**3 tells how far off r is."""
     e = fma(-(x * r), r * r, 1.0)
     return fma(r * e, horner(e, (1 / 3, 2 / 9, 14 / 81)[:terms]), r)
 
@@ -117,12 +117,13 @@ def _log2(x: Expr, form: Format) -> DoubleWord:
     inverse = 1.0 / divisor
     s = f * inverse
     rest = fma(-s, f - (divisor - 2.0), fma(-s, divisor, f)) * inverse
-    leading = times(DoubleWord(s, rest), TWO_LOG2_E.words(form, 2))
+    leading = times(DoubleWord(s, rest), TWO_LOG2_E.pair(form))
     tail = _tail_double(s, rest, form) if form.is_double else _tail_single(s, rest)
     mantissa = fast_two_sum(leading.high, tail.high)
-    total = fast_two_sum(parts.scaled * -form.epsilon, mantissa.high)
-    low = total.low + (mantissa.low + (leading.low + tail.low))
-    high = build.select(build.compare("eq", x, 0.0), -math.inf, build.select(x < math.inf, total.high, x))
+    total = fma(parts.scaled, -form.epsilon, mantissa.high)
+    lost = mantissa.high - fma(parts.scaled, form.epsilon, total)
+    low = lost + (mantissa.low + (leading.low + tail.low))
+    high = build.select(build.compare("eq", x, 0.0), -math.inf, build.select(x < math.inf, total, x))
     return DoubleWord(high, low)
 
 
@@ -138,7 +139,7 @@ def _tail_single(s: Expr, rest: Expr) -> DoubleWord:
 def _tail_double(s: Expr, rest: Expr, form: Format) -> DoubleWord:
     product = two_product(s, s)
     square = DoubleWord(product.high, fma(s + s, rest, product.low))
-    first, second = TWO_THIRDS_LOG2_E.words(form, 2)
+    first, second = TWO_THIRDS_LOG2_E.pair(form)
     factor = fast_two_sum(first, square.high * horner(square.high, ATANH_64))
     factor = DoubleWord(factor.high, factor.low + second)
     cubic = times(square, (factor.high, factor.low))

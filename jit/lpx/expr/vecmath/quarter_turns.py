@@ -16,7 +16,7 @@ from lpx import dtypes
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.expr.vecmath.constants import HALF_PI, round_fraction
-from lpx.expr.vecmath.double_word import DoubleWord, fast_two_sum, times, two_product, two_sum
+from lpx.expr.vecmath.double_word import fast_two_sum, times, two_product, two_sum
 from lpx.expr.vecmath.formats import BINARY64, Format
 from lpx.expr.vecmath.operations import constant, fma, to_bits
 
@@ -46,7 +46,7 @@ def quarter_turns(x: Expr, form: Format) -> QuarterTurns:
     return _double(x) if form.is_double else _single(x)
 
 
-# --- float32, in float64 -----------------------------------------------------------------------------------------------
+# --- float32, in float64 ----------------------------------------------------------------------------------------------
 
 _SINGLE_RANGES = ((50, 27), (76, 53), (102, 79))
 """(e, k): from 2**e on, x is a multiple of 2**k. The product with 2/pi * 2**k modulo 4 is below 2**51 in each
@@ -75,7 +75,7 @@ def _scaled_words(k: int) -> tuple[float, float]:
     return high / 2.0**k, round_fraction(value - Fraction(high), BINARY64) / 2.0**k
 
 
-# --- float64 -----------------------------------------------------------------------------------------------------------
+# --- float64 ----------------------------------------------------------------------------------------------------------
 
 _PIECE = 53
 _FIRST_RANGE = 107
@@ -103,7 +103,7 @@ def _double(x: Expr) -> QuarterTurns:
     fraction = total - (shifted - form.rounder)
     low = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((e[2] + p[3]) + fma(shrunk, pieces[-1], e[3]))
     r = two_sum(fraction, low)
-    angle = times(r, HALF_PI.words(form, 2))
+    angle = times(r, HALF_PI.pair(form))
     result = fast_two_sum(angle.high, angle.low)
     tiny = x < 2.0**-30
     return QuarterTurns(

@@ -22,14 +22,14 @@ def fmod(x: Expr, y: Expr) -> Expr:
     size, divisor = magnitude(x), magnitude(y)
     left = _double_remainder(size, divisor) if form.is_double else _single_remainder(size, divisor)
     result = with_sign(build.select(size < divisor, size, left), x)
-    return build.select((size < math.inf) & (0.0 < divisor), result, math.nan)
+    return build.select((size < math.inf) & (divisor > 0.0), result, math.nan)
 
 
 def nextafter(x: Expr, y: Expr) -> Expr:
     """The number next to x on the side of y."""
     form = format_of(x)
     bits = to_bits(x, form)
-    away = build.compare("eq", x < y, 0.0 < x)
+    away = build.compare("eq", x < y, x > 0.0)
     moved = from_bits(bits + build.select(away, build.const(1, form.signed), -1), form)
     first = with_sign(constant(2.0 ** (1 - form.bias - form.mantissa), form), y)
     neighbour = build.select(build.compare("eq", x, 0.0), first, moved)

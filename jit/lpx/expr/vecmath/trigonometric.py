@@ -9,7 +9,8 @@ from lpx.expr.vecmath.operations import fma, from_bits, magnitude, to_bits
 from lpx.expr.vecmath.polynomial import horner
 from lpx.expr.vecmath.quarter_turns import QuarterTurns, quarter_turns
 
-# (sin(a) / a - 1) / a**2 as a polynomial in a**2 on |a| <= 0.563 * pi/2 (float64: 0.501 * pi/2), least error relative to sin(a) / a
+# (sin(a) / a - 1) / a**2 as a polynomial in a**2, least error relative to sin(a) / a; |a| <= 0.563 * pi/2 in float32,
+# as far as `quarter_turns` goes there, and 0.501 * pi/2 in float64
 SIN_32 = (-0.1666664332151413, 0.008331498131155968, -0.0001943274401128292)
 SIN_64 = (
     -0.16666666666666632, 0.008333333333322418, -0.00019841269829766958, 2.7557313667324376e-06,
