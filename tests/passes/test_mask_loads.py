@@ -38,3 +38,9 @@ def test_divisors_are_safe_on_the_side_not_taken() -> None:
 
 def test_constant_divisors_need_nothing() -> None:
     assert _masked("select(A[i] != 0i32, A[i] // 3i32, -1i32)", "int32").count("select") == 1
+
+
+def test_a_load_or_zero_is_a_masked_load() -> None:
+    assert "B[i] = A[i - 1, mask=0 < i]\n" in _masked("select(0 < i, A[i - 1], 0.0f32)")
+    assert "select" in _masked("select(0 < i, A[i - 1], -0.0f32)")
+    assert "select" in _masked("select(0 < i, A[i], 0.0f32)")

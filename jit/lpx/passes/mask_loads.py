@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.nodes import Binary, Expr, Load, Select
+from lpx.expr.nodes import Binary, Broadcast, Const, Expr, Load, Select
 from lpx.ir import traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
@@ -18,9 +19,10 @@ class MaskLoads:
     """Mask loads, and guard integer divisions, that only the taken side of a `Select` may evaluate.
 
     before: `B[i] = select(i > 0, A[i - 1], 0)`
-    after:  `B[i] = select(i > 0, A[i - 1, mask i > 0], 0)`
+    after:  `B[i] = A[i - 1, mask=i > 0]`
 
-    What is in bounds whatever the condition says, or is evaluated outside of the `Select` as well, stays as it is.
+    What is in bounds whatever the condition says, or is evaluated outside of the `Select` as well, stays as it is. A
+    masked load gives 0 where it is off, so a `Select` of a load and 0 needs the mask alone.
     Afterwards both sides of every `Select` can be evaluated safely.
     """
 
@@ -81,6 +83,8 @@ class _Masking:
         if isinstance(expr, Select):
             cond = self.visit(expr.cond, mask)
             sides = [self.visit(expr.a, both(mask, cond)), self.visit(expr.b, both(mask, negated(cond)))]
+            if isinstance(sides[0], Load) and sides[0].mask is cond and _is_zero(sides[1]):
+                return sides[0]
             return expr_traverse.rebuild(expr, [cond, *sides])
         rebuilt = expr_traverse.rebuild(expr, [self.visit(e, mask) for e in expr_traverse.children(expr)])
         if mask is None or not may_fail(rebuilt, self._analyzer):
@@ -88,3 +92,9 @@ class _Masking:
         if isinstance(rebuilt, Load):
             return masked(rebuilt, mask)
         return safe_division(rebuilt, mask) if isinstance(rebuilt, Binary) else rebuilt
+
+
+def _is_zero(expr: Expr) -> bool:
+    """Whether `expr` is 0 to the bit, in every lane."""
+    value = expr.value if isinstance(expr, Broadcast) else expr
+    return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
