@@ -26,6 +26,9 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     loops = list(schedule.loops(name))[len(facts.axes("sequential")) :]
     if not loops or not facts.writes_in_order():
         return ""
+    across = _crossing(facts)
+    if across is not None:
+        return _tiled(schedule, facts, loops, across, machine)
     inner = _fused(schedule, facts, loops)
     lanes = lanes_for(facts, machine)
     extent = schedule.loop_of(inner).extent
@@ -34,6 +37,28 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     shared = share(schedule, rest, facts.runs * max(facts.cost, 1))
     schedule.vectorize(vector)
     return f"vectors of {lanes}{shared}"
+
+
+def _crossing(facts: BlockFacts) -> int | None:
+    """The position of a spatial axis that some read walks along in memory, while the result is written along another."""
+    spatial = facts.axes("spatial")
+    for load in facts.loads:
+        steps = [facts.stride(load.indices, load.buffer, a.var) for a in spatial]
+        if 1 in steps[:-1] and steps[-1] not in (0, 1) and extent_of(spatial[steps.index(1)].extent) > 1:
+            return steps.index(1)
+    return None
+
+
+def _tiled(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle], across: int, machine: CpuMachine) -> str:
+    """Square tiles of the two axes along which memory is read and written, so that every cache line is used up."""
+    lanes = machine.lanes(max(facts.target.dtype.bits, 8))
+    outer = [h for k, h in enumerate(loops[:-1]) if k != across]
+    rows, row = schedule.split(loops[across], lanes, tail="guard")
+    columns, vector = schedule.split(loops[-1], lanes, tail="mask")
+    schedule.reorder(*outer, rows, columns, row, vector)
+    shared = share(schedule, [*outer, rows], facts.runs * max(facts.cost, 1))
+    schedule.vectorize(vector)
+    return f"tiles of {lanes} x {lanes} between two orders of memory{shared}"
 
 
 def _fused(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle]) -> LoopHandle:
