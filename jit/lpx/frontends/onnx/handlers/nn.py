@@ -1,0 +1,249 @@
+"""Operators of neural networks: convolution, pooling, matrix products, softmax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from lpx import dtypes
+from lpx.errors import ModelError, UnsupportedError
+from lpx.frontends.onnx.context import Context, Operand
+from lpx.frontends.onnx.handlers.elementwise import cast
+from lpx.frontends.onnx.handlers.reduction import average, wider
+from lpx.frontends.onnx.handlers.registry import Call, handles
+from lpx.frontends.onnx.handlers.windows import Windows, ceil_padding, read_windows
+from lpx.graph import shapes
+
+
+def per_channel(ctx: Context, x: Operand, rank: int) -> Operand:
+    """`x[C]` so that it broadcasts along axis 1 of a tensor of this rank."""
+    if x.rank != 1:
+        raise ModelError(f"{x.value.type_text} should hold one number per channel")
+    return ctx.add("reshape", x, shape=(*x.shape, *(1,) * (rank - 2)))
+
+
+@handles("Conv")
+def conv(ctx: Context, call: Call) -> Operand:
+    """Convolution of x[N, C, spatial...] with w[M, C/group, kernel...], and a bias per filter."""
+    x, w, bias = call.input(0), call.input(1), call.optional(2)
+    if w.rank != x.rank:
+        raise ModelError(f"input {x.value.type_text} and weights {w.value.type_text} differ in rank")
+    windows = read_windows(call, x, w.shape[2:])
+    result = ctx.add("conv", x, w, groups=call.attrs.integer("group", 1), **windows.attrs())
+    return result if bias is None else ctx.add("add", result, per_channel(ctx, bias, x.rank))
+
+
+@handles("ConvTranspose")
+def conv_transpose(ctx: Context, call: Call) -> Operand:
+    """The transposed convolution: a convolution of the spread-out input with the flipped weights."""
+    x, w, bias = call.input(0), call.input(1), call.optional(2)
+    if w.rank != x.rank:
+        raise ModelError(f"input {x.value.type_text} and weights {w.value.type_text} differ in rank")
+    groups = call.attrs.integer("group", 1)
+    windows = read_windows(call, x, w.shape[2:])
+    extra = call.attrs.integers("output_padding", (0,) * (x.rank - 2))
+    windows, extra = _transposed_padding(call, windows, x, extra)
+    spread = _spread(ctx, x, windows.strides)
+    flipped = _flipped_weights(ctx, w, groups)
+    reach = [windows.span(a) - 1 for a in range(x.rank - 2)]
+    before = tuple(r - b for r, b in zip(reach, windows.before, strict=True))
+    after = tuple(r - a + e for r, a, e in zip(reach, windows.after, extra, strict=True))
+    padded = pad_or_crop(ctx, spread, (0, 0, *before), (0, 0, *after), ctx.number(0, x.dtype))
+    inner = replace(windows, strides=(1,) * len(reach), before=(0,) * len(reach), after=(0,) * len(reach))
+    result = ctx.add("conv", padded, flipped, groups=groups, **inner.attrs())
+    return result if bias is None else ctx.add("add", result, per_channel(ctx, bias, x.rank))
+
+
+def _transposed_padding(
+    call: Call, w: Windows, x: Operand, extra: tuple[int, ...]
+) -> tuple[Windows, tuple[int, ...]]:
+    """Padding of a transposed convolution: given, or such that the output has the shape that is asked for."""
+    full = [(d - 1) * w.strides[a] + w.span(a) + extra[a] for a, d in enumerate(x.shape[2:])]
+    if "output_shape" in call.attrs:
+        wanted = call.attrs.integers("output_shape")[-len(full) :]
+    elif w.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = tuple(d * s for d, s in zip(x.shape[2:], w.strides, strict=True))
+    else:
+        return w, extra
+    totals = [f - o for f, o in zip(full, wanted, strict=True)]
+    cut = [max(t, 0) for t in totals]
+    grown = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
+    small, large = tuple(t // 2 for t in cut), tuple(t - t // 2 for t in cut)
+    before, after = (small, large) if w.auto_pad == "SAME_UPPER" else (large, small)
+    return replace(w, before=before, after=after), grown
+
+
+def _spread(ctx: Context, x: Operand, strides: tuple[int, ...]) -> Operand:
+    """`x` with stride - 1 zeros between neighbours along each spatial axis."""
+    if all(s == 1 for s in strides):
+        return x
+    shape = (*x.shape[:2], *((d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)))
+    zeros = ctx.add("full", shape=shape, value=0, dtype=x.dtype.name)
+    return ctx.add("update_slice", zeros, x, starts=(0,) * x.rank, steps=(1, 1, *strides))
+
+
+def _flipped_weights(ctx: Context, w: Operand, groups: int) -> Operand:
+    """w[C, M/groups, kernel...] as w[M, C/groups, kernel reversed...]."""
+    channels, filters, *kernel = w.shape
+    if groups < 1 or channels % groups:
+        raise ModelError(f"{groups} groups do not divide {channels} channels")
+    flipped = ctx.add(
+        "slice", w, starts=(0, 0, *(k - 1 for k in kernel)), steps=(1, 1, *(-1,) * len(kernel)), sizes=w.shape
+    )
+    lifted = ctx.add("reshape", flipped, shape=(groups, channels // groups, filters, *kernel))
+    moved = ctx.add("transpose", lifted, axes=(0, 2, 1, *range(3, 3 + len(kernel))))
+    return ctx.add("reshape", moved, shape=(groups * filters, channels // groups, *kernel))
+
+
+def pad_or_crop(
+    ctx: Context, x: Operand, before: tuple[int, ...], after: tuple[int, ...], fill: Operand
+) -> Operand:
+    """`x` with `fill` around it; negative amounts cut elements off."""
+    if any(b < 0 for b in (*before, *after)):
+        starts = tuple(max(-b, 0) for b in before)
+        sizes = tuple(d - s - max(-a, 0) for d, s, a in zip(x.shape, starts, after, strict=True))
+        if any(s < 0 for s in sizes):
+            raise ModelError(f"padding cuts more off {x.value.type_text} than there is")
+        x = ctx.add("slice", x, starts=starts, steps=(1,) * x.rank, sizes=sizes)
+    if not any(b > 0 for b in (*before, *after)):
+        return x
+    grown = [tuple(max(b, 0) for b in amounts) for amounts in (before, after)]
+    return ctx.add("pad", x, fill, before=grown[0], after=grown[1])
+
+
+@handles("MaxPool")
+def max_pool(ctx: Context, call: Call) -> tuple[Operand, ...]:
+    """Window maxima; padding never wins."""
+    x = call.input(0)
+    windows = read_windows(call, x, None)
+    ceil, column_major = call.attrs.flag("ceil_mode"), call.attrs.flag("storage_order")
+    if ceil and windows.auto_pad == "NOTSET":
+        windows = replace(windows, after=ceil_padding(windows, x.shape[2:]))
+    values = ctx.add("max_pool", x, kernel=windows.kernel, **windows.attrs())
+    if not call.wants(1):
+        return (values,)
+    found = ctx.add("max_pool_indices", x, kernel=windows.kernel, column_major=column_major, **windows.attrs())
+    return values, found
+
+
+@handles("AveragePool")
+def average_pool(ctx: Context, call: Call) -> Operand:
+    """Window means, over taps inside the data or, with `count_include_pad`, inside data and padding."""
+    x = call.input(0)
+    windows = read_windows(call, x, None)
+    counted = windows.after
+    if call.attrs.flag("ceil_mode") and windows.auto_pad == "NOTSET":
+        windows = replace(windows, after=ceil_padding(windows, x.shape[2:]))
+    count = call.attrs.flag("count_include_pad")
+    return ctx.add(
+        "avg_pool", x, kernel=windows.kernel, counted_after=counted, count_padding=count, **windows.attrs()
+    )
+
+
+@handles("GlobalAveragePool")
+def global_average_pool(ctx: Context, call: Call) -> Operand:
+    """The mean of each channel."""
+    x = call.input(0)
+    wide = wider(x)
+    return cast(ctx, average(ctx, cast(ctx, x, wide), tuple(range(2, x.rank)), True), x.dtype)
+
+
+@handles("GlobalMaxPool")
+def global_max_pool(ctx: Context, call: Call) -> Operand:
+    """The maximum of each channel."""
+    x = call.input(0)
+    return ctx.add("reduce_max", x, axes=tuple(range(2, x.rank)), keepdims=True)
+
+
+@handles("MatMul")
+def matmul(ctx: Context, call: Call) -> Operand:
+    """NumPy's matmul."""
+    return ctx.add("matmul", call.input(0), call.input(1))
+
+
+@handles("Gemm")
+def gemm(ctx: Context, call: Call) -> Operand:
+    """alpha * A' B' + beta * C."""
+    a, b, c = call.input(0), call.input(1), call.optional(2)
+    call.attrs.ignore("broadcast")
+    if a.rank != 2 or b.rank != 2:
+        raise ModelError(f"Gemm of {a.value.type_text} and {b.value.type_text}")
+    if call.attrs.flag("transA"):
+        a = ctx.add("transpose", a, axes=(1, 0))
+    if call.attrs.flag("transB"):
+        b = ctx.add("transpose", b, axes=(1, 0))
+    result = scaled(ctx, ctx.add("matmul", a, b), call.attrs.number("alpha", 1.0))
+    beta = call.attrs.number("beta", 1.0)
+    return result if c is None or beta == 0 else ctx.add("add", result, scaled(ctx, c, beta))
+
+
+def scaled(ctx: Context, x: Operand, factor: float) -> Operand:
+    """`x` times a number; itself for 1. Integers take the whole part of it."""
+    if factor == 1:
+        return x
+    return ctx.add("mul", x, ctx.number(factor if x.dtype.is_float else int(factor), x.dtype))
+
+
+@handles("Softmax", "LogSoftmax")
+def softmax(ctx: Context, call: Call) -> Operand:
+    """Along one axis; before operator set 13 over all axes from `axis` on."""
+    x, log = call.input(0), call.op == "LogSoftmax"
+    if call.version >= 13:
+        return ctx.add("softmax", x, axis=shapes.normalize_axis(call.attrs.integer("axis", -1), x.rank), log=log)
+    axis = call.attrs.integer("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    if axis == x.rank - 1:
+        return ctx.add("softmax", x, axis=axis, log=log)
+    rows = ctx.add("reshape", x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return ctx.add("reshape", ctx.add("softmax", rows, axis=1, log=log), shape=x.shape)
+
+
+@handles("LpPool")
+def lp_pool(ctx: Context, call: Call) -> Operand:
+    """The p-norm of each window: sums of |x| ** p are window means over a constant count, times that count."""
+    x, p = call.input(0), call.attrs.integer("p", 2)
+    windows = read_windows(call, x, None)
+    if call.attrs.flag("ceil_mode") and windows.auto_pad == "NOTSET":
+        windows = replace(windows, after=ceil_padding(windows, x.shape[2:]))
+    powers = raised(ctx, ctx.add("abs", x), p)
+    means = ctx.add(
+        "avg_pool",
+        powers,
+        kernel=windows.kernel,
+        counted_after=windows.after,
+        count_padding=True,
+        **windows.attrs(),
+    )
+    return rooted(ctx, scaled(ctx, means, prod(windows.kernel)), p)
+
+
+@handles("GlobalLpPool")
+def global_lp_pool(ctx: Context, call: Call) -> Operand:
+    """The p-norm of each channel."""
+    x, p = call.input(0), call.attrs.integer("p", 2)
+    powers = raised(ctx, ctx.add("abs", x), p)
+    return rooted(ctx, ctx.add("reduce_sum", powers, axes=tuple(range(2, x.rank)), keepdims=True), p)
+
+
+def raised(ctx: Context, x: Operand, p: int) -> Operand:
+    """`x ** p` of floats."""
+    if p == 1:
+        return x
+    return ctx.add("mul", x, x) if p == 2 else ctx.add("pow", x, ctx.number(p, x.dtype))
+
+
+def rooted(ctx: Context, x: Operand, p: int) -> Operand:
+    """`x ** (1 / p)` of floats."""
+    if p == 1:
+        return x
+    return ctx.add("sqrt", x) if p == 2 else ctx.add("pow", x, ctx.number(1 / p, x.dtype))
+
+
+@handles("If")
+def branch(ctx: Context, call: Call) -> list[Operand]:
+    """The branch that the condition takes, which must be known."""
+    condition = ctx.array(call.input(0), "the condition of If")
+    if condition.size != 1 or condition.dtype != dtypes.bool_.to_numpy():
+        raise UnsupportedError("If on a condition that is not one bool")
+    then, otherwise = call.attrs.graph("then_branch"), call.attrs.graph("else_branch")
+    return call.run_graph(then if condition.item() else otherwise, ())
