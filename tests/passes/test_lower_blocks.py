@@ -84,3 +84,17 @@ def test_reductions_over_no_loop_start_without_a_test() -> None:
 def test_a_function_without_blocks_is_returned_as_it_is() -> None:
     function: Function = PROGRAMS["recurrence"].function
     assert LowerBlocks()(function) is function
+
+
+def test_the_rest_of_a_reduction_goes_on_where_the_first_part_ended() -> None:
+    function = parse(
+        _with_body(
+            """for i in 0..4 {
+              for r in 0..4 { block B(vi: spatial 4 = i, vr: reduce 6 = r) {
+                init { B[vi] = 0.0f32 } B[vi] = B[vi] + A[vi, vr] } }
+              for r in 4..+2 { block rest(vi: spatial 4 = i, vr: reduce 6 = r) {
+                init { B[vi] = 0.0f32 } B[vi] = B[vi] + A[vi, vr] } } }"""
+        )
+    )
+    text = print_function(assert_pass_keeps(function, LowerBlocks(), Simplify()))
+    assert text.count("= 0.0f32") == 1
