@@ -197,7 +197,7 @@ def test_cache_write_refuses_a_reduction_read_while_it_goes_on() -> None:
           }
         }
     """)
-    with pytest.raises(DependenceError, match="S adds up over r, in which its result is read"):
+    with pytest.raises(DependenceError, match="the reduction of S runs over r as well"):
         create_schedule(running).cache_write("S")
 
 

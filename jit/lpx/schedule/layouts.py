@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from lpx.arith.iteration import IndexMap as Places
 from lpx.arith.iteration import read_index_map
@@ -23,8 +21,9 @@ from lpx.schedule.staging import BufferLike, buffer_name, innermost_loop, nest_o
 from lpx.schedule.staging_boxes import reading_place
 from lpx.schedule.storage import check_intermediate, check_one_buffer, stage_reads
 from lpx.schedule.values import IndexMap
+from lpx.te.signatures import Positional
 
-Map = Callable[..., Any] | IndexMap
+Map = Positional[object, Expr] | IndexMap
 
 
 @primitive

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from lpx.errors import TraceError
 from lpx.ir.nodes import Block, For, Function
 from lpx.ir.printer import print_function
-from lpx.schedule import inlining, kinds, layouts, placement, queries, reduction, sampling, storage
+from lpx.schedule import (
+    inlining,
+    kinds,
+    layouts,
+    placement,
+    queries,
+    reduction,
+    reduction_factoring,
+    sampling,
+    storage,
+)
 from lpx.schedule import loops as nest
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import REGISTRY, find
@@ -57,7 +67,7 @@ class Schedule(Session):
     pack = layouts.pack
 
     decompose_reduction = reduction.decompose_reduction
-    rfactor = reduction.rfactor
+    rfactor = reduction_factoring.rfactor
     cross_lane_reduce = reduction.cross_lane_reduce
 
     sample_tile = sampling.sample_tile

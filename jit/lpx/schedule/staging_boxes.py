@@ -14,10 +14,11 @@ from lpx.expr.nodes import Axis, Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, For, Function, Stmt, Store
 from lpx.schedule import blocks, queries, regions
-from lpx.schedule.errors import AccessError, DependenceError
+from lpx.schedule.errors import AccessError
 from lpx.schedule.queries import Access, Path
+from lpx.schedule.reduction import check_reduces_inside
 from lpx.schedule.regions import AxisRange, Strip
-from lpx.schedule.staging import check_open_place, innermost_loop, loops_binding, widest_without
+from lpx.schedule.staging import check_open_place, innermost_loop, widest_without
 
 Box: TypeAlias = "tuple[AxisRange | None, ...]"
 """Per dimension of a buffer the indices, None for all."""
@@ -68,12 +69,6 @@ def box_written(function: Function, path: Path, writer: Block, target: Buffer) -
             hint="do this before splitting, fusing or moving the block",
         )
     return _ranges(function, path, target, strips)
-
-
-def check_reduces_inside(block: Block, outside: Sequence[For]) -> None:
-    """Refuse a reduction that goes on over several iterations of the loops `outside`."""
-    for loop in loops_binding(block, outside, ("reduce",)):
-        raise DependenceError(f"{block.name} adds up over {loop.var.name}, in which its result is read", mark=loop)
 
 
 def _fills(function: Function, values: Sequence[Expr], loops: Sequence[For], buffer: Buffer) -> bool:
