@@ -70,7 +70,13 @@ def lower(function: Function, target: Target) -> LoweredResult:
     """
     if target.kind not in PIPELINES:
         raise UnsupportedError(f"lpx makes no code for {target} yet", hint=f"it does for {', '.join(PIPELINES)}")
-    return run(function, PIPELINES[target.kind])
+    return run(function, pipeline_for(target))
+
+
+def pipeline_for(target: Target) -> tuple[Pass, ...]:
+    """The passes of `target`'s pipeline, with vectors as long as its registers."""
+    vectors = VectorizeLoops(target.cpu.vector_bits)
+    return tuple(vectors if isinstance(p, VectorizeLoops) else p for p in PIPELINES[target.kind])
 
 
 def run(function: Function, passes: Sequence[Pass]) -> LoweredResult:

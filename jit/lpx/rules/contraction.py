@@ -9,6 +9,7 @@ first cache, a block of the row operand in the second, and a tile of the result 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ from lpx.expr.nodes import Axis, Binary, Cast, Const, Expr, Load, Var
 from lpx.rules.elementwise import share
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
+from lpx.schedule.errors import OptionError
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.schedule import Schedule
 from lpx.schedule.values import IndexMap
@@ -99,7 +101,7 @@ def choose_tiles(contraction: Contraction, machine: CpuMachine) -> Tiles:
     width = extent_of(contraction.column.extent)
     height = 1 if contraction.row is None else extent_of(contraction.row.extent)
     vectors = 1 if width <= lanes else 2
-    columns = min(width, vectors * lanes)
+    columns = vectors * lanes  # whole registers: LLVM takes a vector of another length apart, element by element
     most = (machine.vector_registers - vectors - 2) // vectors
     rows = _divide_evenly(height, most)
     inner = math.prod(extent_of(a.extent) for a in contraction.inner)
@@ -178,12 +180,15 @@ class _Plan:
         outer = [loops[a] for a in axes if a is not contraction.row and a is not contraction.column]
         tile_column, in_column = self._cut(loops[contraction.column], contraction.column, self.tiles.columns, "mask")
         block, tile_row, in_row = self._cut_rows(loops)
-        panel = self._sum([*outer, *block], [*tile_column, *tile_row], in_row, in_column)
+        first = [*outer, *block]
+        if self._rows_stream(outer):
+            first, tile_row = [*tile_row, *outer], []
+        panel = self._sum(first, [*tile_column, *tile_row], in_row, in_column)
         if rows is not None:
-            self._place(rows, [*outer, *block, *panel])
+            self._place(rows, [*first, *panel])
         if columns is not None:
-            self._place(columns, [*outer, *block, *panel, *tile_column])
-        shared = share(schedule, [*outer, *block] or [*tile_column, *tile_row], contraction.facts.runs)
+            self._place(columns, [*first, *panel, *tile_column])
+        shared = share(schedule, first or [*tile_column, *tile_row], contraction.facts.runs)
         packed = [role for role, copy in (("row", rows), ("column", columns)) if copy is not None]
         return (
             f"contraction in register tiles of {self.tiles.rows} x {self.tiles.columns}"
@@ -191,6 +196,19 @@ class _Plan:
             + shared
             + (f", {self.epilogue} applied to each tile" if self.epilogue else "")
         )
+
+    def _rows_stream(self, outer: list[LoopHandle]) -> bool:
+        """Whether the row operand is too large to stay in the second cache while the other axes run.
+
+        Its tiles then go outermost: each is read once, and all the rest for each of them.
+        """
+        load, row = self.contraction.row_operand, self.contraction.row
+        size = math.prod(extent_of(e) for e in load.buffer.shape) * load.dtype.itemsize
+        used = {v for i in load.indices for v in expr_traverse.free_vars(i)}
+        reread = [
+            a for a in self.contraction.facts.axes("spatial") if a.var not in used and a is not self.contraction.column
+        ]
+        return row is not None and bool(outer) and len(reread) == len(outer) and size > self.machine.l2.bytes // 2
 
     def packs_rows(self) -> bool:
         """Whether rows lie so far apart that a tile's share cache sets, and are read again for enough columns."""
@@ -253,8 +271,9 @@ class _Plan:
     def _cut(
         self, loop: LoopHandle, axis: Axis, size: int, tail: Literal["guard", "mask"]
     ) -> tuple[list[LoopHandle], LoopHandle]:
-        """Split off `size` iterations, where the axis has more."""
-        if isinstance(axis.extent, Const) and extent_of(axis.extent) <= size:
+        """Split off `size` iterations, with lanes to spare where the axis has fewer."""
+        extent = extent_of(axis.extent)
+        if isinstance(axis.extent, Const) and (extent == size or (extent < size and tail == "guard")):
             return [], loop
         outer, inside = self.schedule.split(loop, size, tail=tail)
         return [outer], inside
@@ -285,15 +304,30 @@ class _Plan:
         if len(tiles) + len(inside) > 1:
             schedule.reorder(*tiles, *inside)
         schedule.compute_at(self.name, tiles[-1])
-        own = schedule.loops(self.name)[len(tiles) :]
-        count = len(self.contraction.inner)
-        spatial, inner = list(own[:-count]), list(own[-count:])
+        inner = self._loops_inside(tiles[-1], [a.var for a in self.contraction.inner])
+        axes = (
+            [self.contraction.column]
+            if self.contraction.row is None
+            else [self.contraction.row, self.contraction.column]
+        )
+        spatial = self._loops_inside(tiles[-1], [a.var for a in axes])
+        if not inner or not spatial:
+            raise OptionError("a tile of the contraction has nothing to run over")
         schedule.reorder(*inner, *spatial)
-        self._finish(inner[0], spatial[-len(inside) :])
+        self._finish(inner[0], spatial)
         schedule.set_scope(self.name, "register")
         for row in inside[:-1]:
             schedule.unroll(row)
         schedule.vectorize(inside[-1])
+
+    def _loops_inside(self, outer: LoopHandle, variables: Sequence[Var]) -> list[LoopHandle]:
+        """The contraction's loops inside `outer` that the given axes are bound to; an axis of one place has none."""
+        schedule = self.schedule
+        loops = list(schedule.loops(self.name))
+        inside = loops[next(k for k, h in enumerate(loops) if h is outer) + 1 :]
+        values = queries.axis_values(schedule.block_of(self.name))
+        bound = {v for variable in variables for v in expr_traverse.free_vars(values[variable])}
+        return [h for h in inside if h.var in bound]
 
     def _finish(self, inner: LoopHandle, inside: list[LoopHandle]) -> None:
         """Start the accumulation before `inner`; unroll the rows and vectorize the columns of the tile."""
