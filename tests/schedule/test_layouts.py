@@ -95,7 +95,7 @@ def test_pack_under_a_loop(n: int) -> None:
 def test_pack_refuses() -> None:
     s = create_schedule(blur(16))
     s.compute_at("P", s.split(s.loops("S")[0], 4)[0])
-    with pytest.raises(DependenceError, match=r"(?s)P is computed inside loop i_o, part by part.*pack what complete"):
+    with pytest.raises(DependenceError, match=r"(?s)P is computed inside loop i_o, part by part.*pack what is"):
         s.pack("S", "P", lambda i: (i % 4, i // 4))
     s = create_schedule(elementwise(8))
     with pytest.raises(OptionError, match="may send two indices to one place"):
