@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath
 import numpy as np
-from mpmath import mp
 
-Real = Any
-"""An mpmath number; mpmath has no types."""
+from tests.vecmath.multiprecision import Real, mp
+
 Function = Callable[[Real], Real]
 
-DIGITS = 50
+BITS = 200
+"""The precision of mpmath that fits are made with."""
 _POINTS_PER_TERM = 16
 _MAX_EXCHANGES = 40
 
@@ -48,7 +47,7 @@ class Grid:
     def errors(self, coefficients: Sequence[Real], first: int) -> list[Real]:
         """Weighted errors of sum(coefficients[i] * x**(first + i))."""
         return [
-            (v - mp.polyval(list(reversed(coefficients)), x) * x**first) * w
+            (v - polynomial(coefficients, x) * x**first) * w
             for x, v, w in zip(self.points, self.values, self.weights, strict=True)
         ]
 
@@ -61,7 +60,7 @@ def minimax(grid: Grid, first: int, terms: int) -> list[Real]:
     for _ in range(_MAX_EXCHANGES):
         coefficients, level = _level_on(grid, chosen, first, terms)
         errors = grid.errors(coefficients, first)
-        if max(map(abs, errors)) <= abs(level) * mp.mpf("1.01"):
+        if max(abs(e) for e in errors) <= abs(level) * mp.mpf("1.01"):
             break
         chosen = _exchange(errors, terms + 1)
     return coefficients
@@ -78,9 +77,17 @@ def rounded_minimax(grid: Grid, first: int, terms: int, dtype: type[np.floating[
     return found + [to_nearest(c, dtype) for c in minimax(grid, first + len(found), rest)] if rest else found
 
 
+def polynomial(coefficients: Sequence[Real], x: Real) -> Real:
+    """coefficients[0] + coefficients[1] * x + ..."""
+    total = mp.mpf(0)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
+
+
 def to_nearest(value: Real, dtype: type[np.floating[Any]]) -> float:
     """`value` rounded once to a float of `dtype`."""
-    with mpmath.workprec(np.finfo(dtype).nmant + 1):
+    with mp.workprec(np.finfo(dtype).nmant + 1):
         return float(+mp.mpf(value))
 
 
@@ -98,7 +105,7 @@ def _level_on(grid: Grid, chosen: Sequence[int], first: int, terms: int) -> tupl
 
 
 def _exchange(errors: Sequence[Real], count: int) -> list[int]:
-    """`count` points of alternating error: the largest of each run of one sign, the smaller end dropped while too many."""
+    """`count` points of alternating error: the largest of each run of one sign, less the smallest while too many."""
     peaks: list[int] = []
     for i, error in enumerate(errors):
         if peaks and (error > 0) == (errors[peaks[-1]] > 0):

@@ -62,7 +62,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "atan": Expansion(inverse_trigonometric.atan, 1.5, 2.0),
     "atan2": Expansion(inverse_trigonometric.atan2, 2.0, 2.0),
     "erf": Expansion(error_function.erf, 2.0, 1.5),
-    "erfc": Expansion(error_function.erfc, 4.0, 5.0),
+    "erfc": Expansion(error_function.erfc, 3.0, 4.0),
     "rsqrt": Expansion(power.rsqrt, 1.5, 1.5),
     "cbrt": Expansion(power.cbrt, 1.0, 1.0),
     "hypot": Expansion(power.hypot, 1.5, 1.5),

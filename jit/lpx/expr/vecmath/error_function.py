@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.double_word import two_product
-from lpx.expr.vecmath.exponential import exp_of_negative
+from lpx.expr.vecmath.double_word import two_product, two_sum
+from lpx.expr.vecmath.exponential import exp_of_negative, scaled_exp_of_negative
 from lpx.expr.vecmath.formats import Format, format_of
-from lpx.expr.vecmath.operations import fma, magnitude, with_sign
+from lpx.expr.vecmath.operations import constant, fma, magnitude, with_sign
 from lpx.expr.vecmath.polynomial import horner
 
 # erf(x) / x - 1 as a polynomial in x**2 on |x| <= SMALL, least error relative to erf(x) / x
@@ -64,14 +64,22 @@ def erfc(x: Expr) -> Expr:
     2 - erfc(-x) for negative x.
     """
     form = format_of(x)
-    centre = form.pick(*ERFC_CENTRES)
     size = build.minimum(magnitude(x), form.pick(*ERFC_LIMITS))
-    inverse = 1.0 / (size + centre)
-    smooth = horner((size - centre) * inverse, form.pick(SCALED_ERFC_32, SCALED_ERFC_64))
     square = two_product(size, size)
-    positive = exp_of_negative(-square.high, form, correction=-square.low, factor=inverse * smooth)
+    positive = scaled_exp_of_negative(-square.high, -square.low, _scaled_erfc(size, form), form)
     further_out = build.select(x < 0.0, 2.0 - positive, positive)
     return build.select(size < ERFC_NEAR, fma(-x, _near_zero(x, form), 1.0 - x), further_out)
+
+
+def _scaled_erfc(x: Expr, form: Format) -> Expr:
+    """e**x**2 * erfc(x) for x >= 0. Its quotients would lose the most by rounding, so they have two words."""
+    centre = form.pick(*ERFC_CENTRES)
+    divisor = two_sum(x, constant(centre, form))
+    inverse = 1.0 / divisor.high
+    rest = fma(-divisor.low, inverse, fma(-divisor.high, inverse, 1.0)) * inverse
+    difference = x - centre
+    smooth = horner(fma(difference, inverse, difference * rest), form.pick(SCALED_ERFC_32, SCALED_ERFC_64))
+    return fma(smooth, inverse, smooth * rest)
 
 
 def erf(x: Expr) -> Expr:

@@ -88,18 +88,27 @@ def sigmoid(x: Expr) -> Expr:
     return fma(-quotient, lost, quotient)
 
 
-def exp_of_negative(x: Expr, form: Format, correction: Expr | None = None, factor: Expr | None = None) -> Expr:
-    """factor * e**(x + correction) for x <= 0 or NaN and a small correction.
+LOWEST = (-104.0, -746.0)
+"""From here down e**x rounds to 0."""
+LIFT = (40, 70)
+"""2**LIFT times a result that may be subnormal is a normal number."""
 
-    One power of two will do: 2**k times too large, where no result is subnormal.
-    """
-    lowest, lift = form.pick((-104.0, 40), (-746.0, 70))
-    reduced = reduce(build.maximum(x, lowest), form, form.bias + lift)
-    r = reduced.r if correction is None else reduced.r + correction
-    result = horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64)))
-    if factor is not None:
-        result = result * factor
-    return result * power_of_two(reduced.shifted, form) * 2.0**-lift
+
+def exp_of_negative(x: Expr, form: Format) -> Expr:
+    """e**x for x <= 0 or NaN, in which case one power of two will do: 2**LIFT times too large at first."""
+    lift = form.pick(*LIFT)
+    reduced = reduce(build.maximum(x, form.pick(*LOWEST)), form, form.bias + lift)
+    lifted = horner(reduced.r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))) * power_of_two(reduced.shifted, form)
+    return lifted * 2.0**-lift
+
+
+def scaled_exp_of_negative(x: Expr, rest: Expr, factor: Expr, form: Format) -> Expr:
+    """factor * e**(x + rest) for x <= 0 or NaN, a tiny `rest` and a factor in [2**-10, 1]."""
+    lift = form.pick(*LIFT)
+    reduced = reduce(build.maximum(x, form.pick(*LOWEST)), form, form.bias + lift)
+    r = reduced.r + rest
+    less_one = fma(r * r, horner(r, form.pick(EXP_32, EXP_64)), r)
+    return fma(factor, less_one, factor) * power_of_two(reduced.shifted, form) * 2.0**-lift
 
 
 def reduce(x: Expr, form: Format, bias: int) -> Reduced:

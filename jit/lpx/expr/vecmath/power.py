@@ -6,7 +6,7 @@ import math
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.constants import Constant
+from lpx.expr.vecmath.constants import TWO_LOG2_E, TWO_THIRDS_LOG2_E
 from lpx.expr.vecmath.double_word import DoubleWord, fast_two_sum, times, two_product
 from lpx.expr.vecmath.exponential import EXP2_32, EXP2_64, scale
 from lpx.expr.vecmath.formats import Format, format_of
@@ -14,8 +14,6 @@ from lpx.expr.vecmath.logarithm import HALF_SQRT2, decompose
 from lpx.expr.vecmath.operations import constant, fma, from_bits, magnitude, square_root, to_bits, with_sign
 from lpx.expr.vecmath.polynomial import horner
 
-TWO_LOG2_E = Constant("2.8853900817779268147198493620037842748532919083059718682708988138622184383623703")
-TWO_THIRDS_LOG2_E = Constant("0.9617966939259756049066164540012614249510973027686572894236329379540728127874567243")
 # with A = 2 / ln 2: (A * atanh(s) / s - A) / s**2 as a polynomial in s**2 on |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)
 ATANH_32 = (0.9617967009544373, 0.5770788788795471, 0.4119214415550232, 0.3366260826587677)
 # the same without its first term A / 3, divided by s**2

@@ -1,0 +1,75 @@
+"""Compiled code gives the bits that the evaluation of an expansion gives; on request, all 2**32 float32 operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lpx import te
+from lpx.driver.build import Kernel
+from lpx.driver.build import build as build_kernel
+from lpx.expr import build, ops
+from lpx.expr.vecmath import ULP_BOUNDS
+from tests.vecmath.accuracy import BINARY, UNARY, Array, compute, reference, special_values, ulps
+
+SIZE = 4099
+CHUNK = 1 << 22
+
+
+def _kernel(name: str, dtype: str, size: int) -> Kernel:
+    operands = [te.placeholder((size,), dtype, name=x) for x in ("x", "y")[: ops.MATH[name].arity]]
+    return build_kernel(te.compute((size,), lambda i: build.call(name, *[x[i] for x in operands]), name="z"))
+
+
+def _bits(x: Array) -> Array:
+    """Bits, all NaNs alike."""
+    return np.where(np.isnan(x), -1, x.view(f"i{x.itemsize}"))
+
+
+def _operands(dtype: Any, count: int) -> list[Array]:
+    rng = np.random.default_rng(5)
+    special = special_values(dtype)
+    found: list[Array] = []
+    for _ in range(count):
+        bits = rng.integers(0, 2**64, 2000, np.uint64).astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
+        near = rng.uniform(-5, 5, SIZE - 2000).astype(dtype)
+        near[: 4 * special.size] = rng.permutation(np.tile(special, 4))
+        found.append(np.concatenate([bits, near]))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ops.MATH)
+def test_compiled_code_agrees_to_the_bit(name: str, dtype: Any) -> None:
+    args = _operands(dtype, ops.MATH[name].arity)
+    got = _kernel(name, np.dtype(dtype).name, SIZE)(*args)
+    np.testing.assert_array_equal(_bits(got), _bits(compute(name, *args)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", UNARY)
+def test_every_float32_is_within_the_bound(name: str) -> None:
+    """`pytest -m long tests/vecmath` tries all numbers: a minute or two for each function."""
+    kernel = _kernel(name, "float32", CHUNK)
+    worst, at = 0.0, 0.0
+    for first in range(0, 2**32, CHUNK):
+        x = np.arange(first, first + CHUNK, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        errors = ulps(kernel(x), reference(name, x))
+        index = int(np.argmax(errors))
+        if errors[index] > worst:
+            worst, at = float(errors[index]), float(x[index])
+    assert worst <= ULP_BOUNDS[name][0], at
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BINARY)
+def test_a_billion_pairs_are_within_the_bound(name: str) -> None:
+    kernel = _kernel(name, "float32", CHUNK)
+    rng = np.random.default_rng(6)
+    for _ in range(240):
+        bits = rng.integers(0, 2**32, (2, CHUNK), np.uint64).astype(np.uint32).view(np.float32)
+        near = np.ldexp(rng.uniform(1, 2, (2, CHUNK)), rng.integers(-8, 8, (2, CHUNK))).astype(np.float32)
+        x, y = np.where(rng.random((2, CHUNK)) < 0.5, bits, near)
+        assert ulps(kernel(x, y), reference(name, x, y)).max() <= ULP_BOUNDS[name][0]
