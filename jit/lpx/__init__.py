@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lpx import errors as errors
     from lpx import knobs as knobs
+    from lpx import te as te
+    from lpx.driver.build import build as build
+    from lpx.driver.build import lower_program as lower_program
     from lpx.errors import LpxError as LpxError
+    from lpx.runtime import get_num_threads as get_num_threads
+    from lpx.runtime import set_num_threads as set_num_threads
+    from lpx.schedule import create_schedule as create_schedule
+    from lpx.schedule import replay as replay
     from lpx.target import Target as Target
 
 __version__ = "0.1.0"
@@ -20,8 +27,15 @@ __version__ = "0.1.0"
 _PUBLIC = {  # name -> the module that defines it, or the module itself
     "LpxError": "lpx.errors",
     "Target": "lpx.target",
+    "build": "lpx.driver.build",
+    "create_schedule": "lpx.schedule",
     "errors": "lpx.errors",
+    "get_num_threads": "lpx.runtime",
     "knobs": "lpx.knobs",
+    "lower_program": "lpx.driver.build",
+    "replay": "lpx.schedule",
+    "set_num_threads": "lpx.runtime",
+    "te": "lpx.te",
 }
 
 if not TYPE_CHECKING:  # a checker that saw `__getattr__` would accept every misspelt name

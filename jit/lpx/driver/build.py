@@ -56,12 +56,13 @@ class Kernel(NativeFunction):
 def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> Kernel:
     """Compile a schedule as it stands, or a function or tensors with the default schedule.
 
-    Raises: TargetError when `target` cannot run here (see `lower`); CompileError when it cannot express the program.
+    Raises: TargetError when `target` cannot run here (see `lower_program`); CompileError when it cannot express it.
     """
     forms = lower_program(program, target, fastmath=fastmath)
     if not forms.target.runs_here:
         raise TargetError(
-            f"code for {forms.target} does not run here", hint="lpx.lower shows it; target='cpu' is this machine"
+            f"code for {forms.target} does not run here",
+            hint="lpx.lower_program shows it; target='cpu' is this machine",
         )
     function = forms.schedule.function
     compiled = compile_function(_identity(function), lambda: function, forms.target)
