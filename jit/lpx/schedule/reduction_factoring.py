@@ -125,10 +125,11 @@ def _partial_block(function: Function, block: Block, parts: _Parts, around: Sequ
     start = build.const(_identity(accumulation), parts.buffers[0].dtype)
     if sometimes:  # a part may have no run that the condition lets through, and must be started all the same
         values = [build.select(rewriting.conjunction(sometimes), values[0], start)]
+    made = replace(made, predicate=rewriting.conjunction(always))
+    if not rest:  # each part is one value
+        return replace(made, init=None, body=Store(parts.buffers[0], index, values[0], span=block.span))
     update = accumulation.update(parts.buffers, index, values)
-    return replace(
-        made, predicate=rewriting.conjunction(always), init=Store(parts.buffers[0], index, start), body=update
-    )
+    return replace(made, init=Store(parts.buffers[0], index, start), body=update)
 
 
 def _from(loop: For, axis: Var) -> Expr:
