@@ -102,13 +102,19 @@ def choose_tiles(contraction: Contraction, machine: CpuMachine) -> Tiles:
     height = 1 if contraction.row is None else extent_of(contraction.row.extent)
     vectors = 1 if width <= lanes else 2
     columns = vectors * lanes  # whole registers: LLVM takes a vector of another length apart, element by element
-    most = (machine.vector_registers - vectors - 2) // vectors
-    rows = _divide_evenly(height, most)
+    most = (machine.vector_registers - vectors - 2) // vectors if vectors > 1 else machine.vector_registers * 3 // 4
+    rows = _tile_rows(height, most)
     inner = math.prod(extent_of(a.extent) for a in contraction.inner)
     depth = inner if inner <= MAX_DEPTH else _divide_evenly(inner, MAX_DEPTH // 3)
     cached = max(rows, machine.l2.bytes // 2 // (depth * itemsize))
     shares = machine.cores * -(-height // (cached * machine.cores))
     return Tiles(rows, columns, depth, -(-height // shares // rows) * rows)
+
+
+def _tile_rows(height: int, most: int) -> int:
+    """Rows of a register tile: the largest number that divides the height, if it is not much less than `most`."""
+    exact = max(d for d in range(1, most + 1) if height % d == 0) if height else 1
+    return exact if exact * 3 >= most * 2 else _divide_evenly(height, most)
 
 
 def _divide_evenly(extent: int, most: int) -> int:
@@ -173,26 +179,25 @@ class _Plan:
     def apply(self) -> str:
         """Schedule the contraction; what was done, in words."""
         schedule, contraction = self.schedule, self.contraction
-        rows = self._pack("row") if self.packs_rows() else None
-        columns = self._pack("column") if self.packs_columns() else None
+        panels = self._pack() if self.packs_columns() else None
         axes = contraction.facts.axes("spatial")
         loops = dict(zip(axes, schedule.loops(self.host), strict=False))
-        outer = [loops[a] for a in axes if a is not contraction.row and a is not contraction.column]
+        others = [a for a in axes if a is not contraction.row and a is not contraction.column]
+        outer = [loops[a] for a in others]
         tile_column, in_column = self._cut(loops[contraction.column], contraction.column, self.tiles.columns, "mask")
         block, tile_row, in_row = self._cut_rows(loops)
         first = [*outer, *block]
         if self._rows_stream(outer):
-            first, tile_row = [*tile_row, *outer], []
+            first, tile_row = [*block, *tile_row, *outer], []
         panel = self._sum(first, [*tile_column, *tile_row], in_row, in_column)
-        if rows is not None:
-            self._place(rows, [*first, *panel])
-        if columns is not None:
-            self._place(columns, [*first, *panel, *tile_column])
-        shared = share(schedule, first or [*tile_column, *tile_row], contraction.facts.runs)
-        packed = [role for role, copy in (("row", rows), ("column", columns)) if copy is not None]
+        if panels is not None:
+            used = {v for i in contraction.column_operand.indices for v in expr_traverse.free_vars(i)}
+            own = [*panel, *tile_column, *(loops[a] for a in others if a.var in used)]
+            self._place(panels, [h for h in (*first, *panel, *tile_column) if any(h is o for o in own)])
+        shared = share(schedule, self.machine, first or [*tile_column, *tile_row], contraction.facts.runs)
         return (
             f"contraction in register tiles of {self.tiles.rows} x {self.tiles.columns}"
-            + (f", {' and '.join(packed)} operand packed" if packed else "")
+            + (", columns packed into panels" if panels is not None else "")
             + shared
             + (f", {self.epilogue} applied to each tile" if self.epilogue else "")
         )
@@ -210,18 +215,9 @@ class _Plan:
         ]
         return row is not None and bool(outer) and len(reread) == len(outer) and size > self.machine.l2.bytes // 2
 
-    def packs_rows(self) -> bool:
-        """Whether rows lie so far apart that a tile's share cache sets, and are read again for enough columns."""
-        row = self.contraction.row
-        if row is None or self.width < MIN_REUSE * self.tiles.columns or not self._is_plain("row"):
-            return False
-        load = self.contraction.row_operand
-        stride = self.contraction.facts.stride(load.indices, load.buffer, row.var)
-        return stride is not None and stride * load.dtype.itemsize >= FAR
-
     def packs_columns(self) -> bool:
         """Whether columns do not lie side by side, or a panel's rows lie far apart, and are read again often enough."""
-        if not self._is_plain("column") or self.height < MIN_REUSE:
+        if not self._is_plain() or self.height < MIN_REUSE:
             return False
         load = self.contraction.column_operand
         stride = self.contraction.facts.stride
@@ -230,32 +226,35 @@ class _Plan:
         down = stride(load.indices, load.buffer, self.contraction.inner[-1].var)
         return down is not None and down * load.dtype.itemsize >= FAR and self.height >= MIN_REUSE * self.tiles.rows
 
-    def _is_plain(self, role: str) -> bool:
-        """Whether an operand is indexed by axes of the block themselves, all of known extent."""
-        load = self.contraction.row_operand if role == "row" else self.contraction.column_operand
+    def _is_plain(self) -> bool:
+        """Whether the column operand is indexed by axes of the block themselves, all of known extent."""
+        indices = self.contraction.column_operand.indices
         known = {a.var for a in self.contraction.facts.block.axes if isinstance(a.extent, Const)}
-        return len(self.contraction.inner) == 1 and all(isinstance(i, Var) and i in known for i in load.indices)
+        summed = {a.var for a in self.contraction.inner}
+        plain = all(isinstance(i, Var) and i in known for i in indices)
+        return plain and len({i for i in indices if i in summed}) == len(summed)
 
-    def _pack(self, role: str) -> BlockHandle:
-        """Copy an operand into panels: [other axes, tile, inner, within the tile]."""
-        contraction = self.contraction
-        load, axis, width = (
-            (contraction.row_operand, contraction.row, self.tiles.rows)
-            if role == "row"
-            else (contraction.column_operand, contraction.column, self.tiles.columns)
-        )
-        along = next(k for k, i in enumerate(load.indices) if axis is not None and i is axis.var)
-        across = next(k for k, i in enumerate(load.indices) if i is contraction.inner[0].var)
+    def _pack(self) -> BlockHandle:
+        """Copy the column operand into panels: [other axes, tile, summed axes, within the tile]."""
+        contraction, width = self.contraction, self.tiles.columns
+        load = contraction.column_operand
+        along = next(k for k, i in enumerate(load.indices) if i is contraction.column.var)
+        summed = {a.var for a in contraction.inner}
+        inner = [k for k, i in enumerate(load.indices) if i in summed]
         variables = tuple(build.var(f"i{k}") for k in range(len(load.indices)))
-        others = [v for k, v in enumerate(variables) if k not in (along, across)]
-        targets = (*others, variables[along] // width, variables[across], variables[along] % width)
+        others = [v for k, v in enumerate(variables) if k != along and k not in inner]
+        targets = (*others, variables[along] // width, *(variables[k] for k in inner), variables[along] % width)
         return self.schedule.pack(self.name, load.buffer, IndexMap(variables, targets))
 
-    def _place(self, copy: BlockHandle, loops: list[LoopHandle]) -> None:
-        """Run a packing copy inside the innermost of `loops`, in vectors."""
-        if loops:
-            self.schedule.compute_at(copy, loops[-1])
-        self.schedule.vectorize(self.schedule.loops(copy)[-1])
+    def _place(self, copy: BlockHandle, inside: list[LoopHandle]) -> None:
+        """Run a packing copy, in vectors, inside the given loop, or before all loops where it is the same for all."""
+        schedule = self.schedule
+        if inside:
+            schedule.compute_at(copy, inside[-1])
+        *around, vector = schedule.loops(copy)
+        if not inside:
+            share(schedule, self.machine, around, facts_of(schedule.function)[copy.name].runs)
+        schedule.vectorize(vector)
 
     def _cut_rows(self, loops: dict[Axis, LoopHandle]) -> tuple[list[LoopHandle], list[LoopHandle], LoopHandle | None]:
         """Blocks of rows (where every thread gets some), tiles of rows, and the rows of a tile."""

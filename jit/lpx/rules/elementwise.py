@@ -11,8 +11,8 @@ from lpx.target import CpuMachine
 PARALLEL_WORK = 1 << 16
 """Operations from which on threads pay for their start."""
 
-SHARES = 16
-"""Iterations of a shared loop from which on it divides evenly enough among threads."""
+SHARES = 8
+"""Iterations for each thread from which on a shared loop divides evenly enough."""
 
 VECTORS = 4
 """Vectors in flight per iteration of a cheap block: enough loads to hide their latency."""
@@ -34,13 +34,13 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     extent = schedule.loop_of(inner).extent
     vector = split_vector(schedule, inner, lanes, extent_of(extent) if isinstance(extent, Const) else None)
     rest = [h for h in schedule.loops(name) if h is not vector][len(facts.axes("sequential")) :]
-    shared = share(schedule, rest, facts.runs * max(facts.cost, 1))
+    shared = share(schedule, machine, rest, facts.runs * max(facts.cost, 1))
     schedule.vectorize(vector)
     return f"vectors of {lanes}{shared}"
 
 
 def _crossing(facts: BlockFacts) -> int | None:
-    """The position of a spatial axis that some read walks along in memory, while the result is written along another."""
+    """The position of a spatial axis that some read walks along in memory, the result being written along another."""
     spatial = facts.axes("spatial")
     for load in facts.loads:
         steps = [facts.stride(load.indices, load.buffer, a.var) for a in spatial]
@@ -56,7 +56,7 @@ def _tiled(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle], acros
     rows, row = schedule.split(loops[across], lanes, tail="guard")
     columns, vector = schedule.split(loops[-1], lanes, tail="mask")
     schedule.reorder(*outer, rows, columns, row, vector)
-    shared = share(schedule, [*outer, rows], facts.runs * max(facts.cost, 1))
+    shared = share(schedule, machine, [*outer, rows], facts.runs * max(facts.cost, 1))
     schedule.vectorize(vector)
     return f"tiles of {lanes} x {lanes} between two orders of memory{shared}"
 
@@ -92,15 +92,16 @@ def split_vector(schedule: Schedule, loop: LoopHandle, lanes: int, extent: int |
     return vector
 
 
-def share(schedule: Schedule, loops: list[LoopHandle], work: int) -> str:
+def share(schedule: Schedule, machine: CpuMachine, loops: list[LoopHandle], work: int) -> str:
     """Share the outermost loops among threads where `work` pays; a phrase for the note.
 
-    As few loops are fused as give every thread several shares: loops left alone keep their ends free of conditions.
+    As few loops are fused as give every thread an equal share, or several: loops left alone keep their ends free of
+    conditions.
     """
     if not loops or work < PARALLEL_WORK:
         return ""
     shares, count = 1, 0
-    while count < len(loops) and shares < SHARES:
+    while count < len(loops) and shares < SHARES * machine.cores and (shares == 1 or shares % machine.cores):
         shares *= extent_of(schedule.loop_of(loops[count]).extent)
         count += 1
     schedule.parallel(schedule.fuse(*loops[:count]) if count > 1 else loops[0])

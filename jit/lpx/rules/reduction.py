@@ -31,7 +31,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
         inner = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
         note = reduce_in_lanes(schedule, name, inner, machine)
         outer = [h for h in schedule.loops(name) if any(h is k for k in kept)]
-        return note + share(schedule, outer, facts.runs)
+        return note + share(schedule, machine, outer, facts.runs)
     return _keep_in_lanes(schedule, facts, list(loops), kept, machine)
 
 
@@ -68,7 +68,7 @@ def _keep_in_lanes(
 ) -> str:
     name = facts.block.name
     if not kept or not facts.writes_in_order():
-        return f"in order{share(schedule, kept[:1], facts.runs)}" if kept else "in order"
+        return f"in order{share(schedule, machine, kept[:1], facts.runs)}" if kept else "in order"
     vector_lanes = machine.lanes(max(facts.target.dtype.bits, 8))
     extent = extent_of(facts.axes("spatial")[-1].extent)
     lanes = vector_lanes * min(machine.vector_registers // 2, max(ACCUMULATORS, extent // (vector_lanes * SHARES)))
@@ -82,4 +82,4 @@ def _keep_in_lanes(
     start = schedule.decompose_reduction(name, reduces[0])
     schedule.vectorize(vector)
     schedule.vectorize(schedule.loops(start)[-1])
-    return f"{min(lanes, extent)} results in lanes{share(schedule, outer, facts.runs)}"
+    return f"{min(lanes, extent)} results in lanes{share(schedule, machine, outer, facts.runs)}"

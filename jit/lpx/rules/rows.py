@@ -82,7 +82,7 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
     except ScheduleError as refused:
         return f"rows kept apart ({refused.message})"
     notes = [_inside(schedule, name, row, machine) for name in [*chain, last]]
-    shared = share(schedule, [row], work)
+    shared = share(schedule, machine, [row], work)
     return f"row by row{shared}; " + "; ".join(n for n in notes if n)
 
 
