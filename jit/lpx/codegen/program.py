@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-OUT_OF_MEMORY = -2
+from lpx.codegen.checks import OUT_OF_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
