@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lpx import errors as errors
     from lpx import knobs as knobs
+    from lpx import nn as nn
     from lpx import te as te
     from lpx.driver.build import build as build
     from lpx.driver.build import lower_program as lower_program
     from lpx.errors import LpxError as LpxError
+    from lpx.frontends.numpy.constants import constant as constant
+    from lpx.frontends.numpy.jit import jit as jit
     from lpx.runtime import get_num_threads as get_num_threads
     from lpx.runtime import set_num_threads as set_num_threads
     from lpx.schedule import create_schedule as create_schedule
@@ -28,11 +31,14 @@ _PUBLIC = {  # name -> the module that defines it, or the module itself
     "LpxError": "lpx.errors",
     "Target": "lpx.target",
     "build": "lpx.driver.build",
+    "constant": "lpx.frontends.numpy.constants",
     "create_schedule": "lpx.schedule",
     "errors": "lpx.errors",
     "get_num_threads": "lpx.runtime",
+    "jit": "lpx.frontends.numpy.jit",
     "knobs": "lpx.knobs",
     "lower_program": "lpx.driver.build",
+    "nn": "lpx.nn",
     "replay": "lpx.schedule",
     "set_num_threads": "lpx.runtime",
     "te": "lpx.te",

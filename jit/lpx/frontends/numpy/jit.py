@@ -10,6 +10,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -18,16 +19,9 @@ from numpy.typing import NDArray
 from lpx.driver.lowered import Lowered
 from lpx.errors import ArgumentError, DefinitionError
 from lpx.frontends.numpy import functions, ufuncs
-from lpx.frontends.numpy.tracing import (
-    Abstract,
-    ArrayArgument,
-    Dynamic,
-    StaticArgument,
-    TracedFunction,
-    abstract_arguments,
-    captured_arrays,
-    trace_function,
-)
+from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, abstract_arguments
+from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
+from lpx.frontends.numpy.tracing import TracedFunction, trace_function
 from lpx.graph.executable import Executable, compile_graph
 from lpx.runtime import arrays as generic
 from lpx.runtime.foreign import to_numpy
@@ -36,6 +30,26 @@ from lpx.source import capture
 from lpx.target import Target
 
 TABLES = (functions, ufuncs)
+"""The modules whose import fills the tables of what tracing accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A traced function and its code, for arguments of one kind."""
+
+    traced: TracedFunction
+    executable: Executable
+
+    def captured(self) -> list[NDArray[Any]] | None:
+        """The captured arrays as they are now; None where one is no longer what the code was compiled for."""
+        values = self.traced.graph.inputs[len(self.traced.graph.inputs) - len(self.traced.captured) :]
+        found: list[NDArray[Any]] = []
+        for variable, value in zip(self.traced.captured, values, strict=True):
+            array = variable.read_array()
+            if array is None or array.dtype != value.dtype.to_numpy() or array.shape != value.shape:
+                return None
+            found.append(array)
+        return found
 
 
 class JitFunction(NativeFunction):
@@ -45,19 +59,25 @@ class JitFunction(NativeFunction):
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, static: Sequence[str], dynamic: Dynamic, fastmath: Sequence[str], target: str
+        self,
+        function: Callable[..., Any],
+        *,
+        static: Sequence[str] = (),
+        dynamic: Dynamic | None = None,
+        fastmath: Sequence[str] = (),
+        target: str = "cpu",
     ) -> None:
         super().__init__(self._call)
         functools.update_wrapper(self, function)
         self._function = function
         self._signature = inspect.signature(function)
         self._static = tuple(static)
-        self._dynamic = dynamic
+        self._dynamic = dynamic or {}
         self._fastmath = tuple(fastmath)
         self._target = target
-        self._compiled: dict[Abstract, tuple[TracedFunction, Executable]] = {}
+        self._compiled: dict[Abstract, list[_Compiled]] = {}
         self._compile_lock = threading.RLock()
-        for name in (*static, *dynamic):
+        for name in (*self._static, *self._dynamic):
             if name not in self._signature.parameters:
                 raise DefinitionError(
                     f"{function.__name__} has no parameter {name!r}",
@@ -67,8 +87,9 @@ class JitFunction(NativeFunction):
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Every form the call `self(*args, **kwargs)` goes through: graph, te, schedule, IR, LLVM IR, assembly."""
-        arguments, _ = self._abstract(args, kwargs)
-        return self._compile(arguments)[1].lowered()
+        names, values = self._bind(args, kwargs)
+        arguments, _ = abstract_arguments(names, values, self._static, self._dynamic)
+        return self._compile(arguments)[0].executable.lowered()
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What was decided for the call, in words: kernels, schedules, reassociated reductions."""
@@ -76,28 +97,33 @@ class JitFunction(NativeFunction):
 
     @property
     def stats(self) -> dict[str, dict[str, float]]:
-        """Seconds spent per phase (trace, lower, llvm, link, ...), for each compiled set of arguments."""
-        return {_describe(key): dict(executable.seconds) for key, (_, executable) in self._compiled.items()}
+        """Seconds spent per phase (trace, lower, llvm, link, ...), for each set of arguments, the last compiled."""
+        return {
+            ", ".join(map(str, key)): dict(compiled[-1].executable.seconds) for key, compiled in self._compiled.items()
+        }
+
+    @property
+    def compilations(self) -> int:
+        """How often the function was compiled."""
+        return sum(map(len, self._compiled.values()))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def _abstract(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Abstract, list[NDArray[Any]]]:
-        names, values = self._bind(args, kwargs)
-        return abstract_arguments(names, values, self._static, self._dynamic)
-
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        name_of_function = self._function.__name__
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{self._function.__name__}: {error}", hint=f"its signature is {self._signature}") from None
+            raise ArgumentError(f"{name_of_function}: {error}", hint=f"its signature is {self._signature}") from None
         bound.apply_defaults()
         names: list[str] = []
         values: list[Any] = []
         for name, value in bound.arguments.items():
             kind = self._signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
-                raise ArgumentError(f"{self._function.__name__} takes **{name}, which lpx.jit does not support")
+                hint = "give each parameter a name"
+                raise ArgumentError(f"{name_of_function} takes **{name}, which lpx.jit does not support", hint=hint)
             entries = value if kind is inspect.Parameter.VAR_POSITIONAL else (value,)
             for k, entry in enumerate(entries):
                 names.append(f"{name}{k}" if kind is inspect.Parameter.VAR_POSITIONAL else name)
@@ -105,44 +131,65 @@ class JitFunction(NativeFunction):
         return names, values
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        outs = kwargs.pop("out", None) if "out" not in self._signature.parameters else None
+        out = kwargs.pop("out", None) if "out" not in self._signature.parameters else None
         names, values = self._bind(args, kwargs)
+        if any(isinstance(v, TracedArray) for v in values):
+            return self._inline(args, kwargs, out)
         arguments, arrays = abstract_arguments(names, values, self._static, self._dynamic)
-        traced, executable = self._compile(arguments)
-        captured = captured_arrays(self._function) if traced.captured else {}
-        inputs = [*arrays, *(captured[name] for name in traced.captured)]
-        given = () if outs is None else (outs if isinstance(outs, tuple) else (outs,))
-        if given and len(given) != traced.results:
-            raise ArgumentError(f"{self._function.__name__} has {traced.results} result(s), but out= gives {len(given)}")
-        padded = (*given, *(None,) * len(traced.written)) if given else ()
-        made = generic.call(executable.specialisation, inputs, {"out": padded} if padded else {})
-        results = made if isinstance(made, tuple) else (made,)
-        self._write_back(traced, names, values, results[traced.results :])
+        compiled, captured = self._compile(arguments)
+        traced = compiled.traced
+        outs = self._outputs(traced, out)
+        made = generic.call(compiled.executable.specialisation, [*arrays, *captured], {"out": outs} if outs else {})
+        results = as_tuple(made)
+        for name, content in zip(traced.written, results[traced.results :], strict=True):
+            _write(values[names.index(name)], name, content)
         if traced.single:
             return results[0]
-        return tuple(results[: traced.results]) if traced.results else None
+        return results[: traced.results] if traced.results else None
 
-    @staticmethod
-    def _write_back(traced: TracedFunction, names: list[str], values: list[Any], contents: Sequence[Any]) -> None:
-        for name, content in zip(traced.written, contents, strict=True):
-            target = values[names.index(name)]
-            if isinstance(target, np.ndarray):
-                np.copyto(target, content)
-            else:
-                np.copyto(to_numpy(target, name, writable=True), content)
+    def _inline(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
+        """The call as part of another function that is being traced."""
+        returned = self._function(*args, **kwargs)
+        if out is None:
+            return returned
+        stored = tuple(assign(o, r) for o, r in zip(as_tuple(out), as_tuple(returned), strict=True))
+        return stored[0] if isinstance(returned, TracedArray) else stored
 
-    def _compile(self, arguments: Abstract) -> tuple[TracedFunction, Executable]:
-        found = self._compiled.get(arguments)
+    def _outputs(self, traced: TracedFunction, out: Any) -> tuple[Any, ...]:
+        """What the kernel is to write: the given outputs, None for what it makes; nothing where none is given."""
+        if out is None:
+            return ()
+        given = as_tuple(out)
+        if len(given) != traced.results:
+            raise ArgumentError(
+                f"{self._function.__name__} has {traced.results} result(s), but out= gives {len(given)}",
+                hint="give one array per result",
+            )
+        return (*given, *(None,) * len(traced.written))
+
+    def _compile(self, arguments: Abstract) -> tuple[_Compiled, list[NDArray[Any]]]:
+        """The code for `arguments` and what is captured now, and the captured arrays it takes."""
+        found = self._find(arguments)
         if found is not None:
             return found
         with self._compile_lock:
-            if arguments not in self._compiled:
-                traced = trace_function(self._function, self._function.__name__, arguments)
-                executable = compile_graph(traced.graph, Target.parse(self._target), fastmath=self._fastmath)
-                self._compiled[arguments] = (traced, executable)
-                if _is_plain(arguments, traced):
-                    self.add(executable.specialisation)
-            return self._compiled[arguments]
+            found = self._find(arguments)  # another thread may have compiled it meanwhile
+            if found is not None:
+                return found
+            traced = trace_function(self._function, self._function.__name__, arguments)
+            executable = compile_graph(traced.graph, Target.parse(self._target), fastmath=self._fastmath)
+            compiled = _Compiled(traced, executable)
+            self._compiled.setdefault(arguments, []).append(compiled)
+            if _is_plain(arguments, traced):
+                self.add(executable.specialisation)
+        return compiled, compiled.captured() or []
+
+    def _find(self, arguments: Abstract) -> tuple[_Compiled, list[NDArray[Any]]] | None:
+        for compiled in self._compiled.get(arguments, ()):
+            captured = compiled.captured()
+            if captured is not None:
+                return compiled, captured
+        return None
 
 
 def _is_plain(arguments: Abstract, traced: TracedFunction) -> bool:
@@ -151,12 +198,9 @@ def _is_plain(arguments: Abstract, traced: TracedFunction) -> bool:
     return plain and not traced.captured and not traced.written and (traced.single or traced.results > 1)
 
 
-def _describe(arguments: Abstract) -> str:
-    parts: list[str] = []
-    for a in arguments:
-        text = repr(a.value) if isinstance(a, StaticArgument) else f"{a.weak or a.dtype}[{', '.join(map(str, a.shape))}]"
-        parts.append(f"{a.name}: {text}")
-    return ", ".join(parts)
+def _write(target: Any, name: str, content: Any) -> None:
+    """Copy the new contents of an argument into it."""
+    np.copyto(to_numpy(target, name, writable=True), content)
 
 
 @overload
@@ -183,11 +227,15 @@ def jit(
     `static` names arguments whose values are compiled in. `dynamic` names dimensions that one compilation serves at
     any extent. `fastmath` lists LLVM fast-math flags to allow ("reassoc", "contract", "nnan", ...), none by default.
 
-    Arrays the function captures are constants when read-only, else they are read at each call. Assignment to an
-    argument (`x[0] = v`, `x += v`) changes the caller's array once, after the kernel has run.
+    Writable arrays that the function, or a function it calls, refers to by a global or closure name are read at each
+    call, whatever array the name then stands for. All other arrays from outside (read-only ones, attributes, elements
+    of containers) and all other objects are constants, as they are when the function is compiled.
+
+    Assignment to an argument (`x[0] = v`, `x += v`, also through views) changes the caller's array once, after the
+    kernel has run. A reshaped array is a view, as it is in NumPy of an array that is C-contiguous.
     """
 
     def decorate(wrapped: Callable[..., Any]) -> JitFunction:
-        return JitFunction(wrapped, static=static, dynamic=dynamic or {}, fastmath=fastmath, target=target)
+        return JitFunction(wrapped, static=static, dynamic=dynamic, fastmath=fastmath, target=target)
 
     return decorate if function is None else decorate(function)

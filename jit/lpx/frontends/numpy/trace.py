@@ -7,20 +7,26 @@ instead of computing; what each adds is in the tables of `lpx.frontends.numpy.re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeGuard, cast
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from lpx import dtypes
 from lpx.errors import DefinitionError, DTypeError, UnsupportedError
 from lpx.frontends.numpy import registry
+from lpx.frontends.numpy.array_operators import ArrayOperators
+from lpx.graph import shapes
 from lpx.graph.builder import GraphBuilder
 from lpx.graph.nodes import Dim, Value
 from lpx.source import capture
 
 Number = bool | int | float
+
+
+class UnsupportedAttributeError(UnsupportedError, AttributeError):
+    """An attribute of ndarray that traced arrays do not have."""
 
 
 class Trace:
@@ -34,133 +40,219 @@ class Trace:
         self.builder = GraphBuilder(name)
         self._captured = captured or {}
         self._bound: dict[int, Value] = {}
-        self._constants: dict[int, tuple[NDArray[Any], Value]] = {}
+        self._constants: dict[int, tuple[object, Value]] = {}
 
     @property
-    def bound(self) -> list[str]:
-        """Names of the captured arrays that became inputs, in input order."""
-        return [self._captured[key] for key in self._bound]
+    def bound(self) -> list[int]:
+        """The ids of the captured arrays that became inputs, in input order."""
+        return list(self._bound)
 
     def argument(self, dtype: dtypes.DType, shape: Sequence[Dim], name: str, weak: type | None = None) -> TracedArray:
-        """A new argument of the function being traced."""
-        return TracedArray(self, self.builder.input(dtype, shape, name), weak)
+        """A new argument of the function being traced; `weak` where it is a Python number."""
+        array = TracedArray(self, self.builder.input(dtype, shape, name), weak)
+        array.is_scalar = weak is not None
+        return array
 
-    def add(self, operator: str, *operands: Value, **attrs: Any) -> TracedArray:
+    def add(self, operator: str, *operands: TracedArray, **attrs: Any) -> TracedArray:
         """A node with one output."""
-        return TracedArray(self, self.builder.add(operator, operands, **attrs))
+        return TracedArray(self, self.builder.add(operator, [x.value for x in operands], **attrs))
 
-    def array(self, x: Any) -> TracedArray:
+    def array(self, x: object) -> TracedArray:
         """`x` as a traced array: a traced array itself, an array, or what `np.asarray` makes of it."""
         if isinstance(x, TracedArray):
             if x.trace is not self:
-                raise DefinitionError("an array of another traced function is used here", span=capture())
+                raise DefinitionError(
+                    "an array of another traced function is used here", hint="pass it as an argument", span=capture()
+                )
             return x
-        if isinstance(x, list | tuple) and _holds_traced(x):
-            return dispatch_function(self, np.stack, ([self.array(e) for e in x],), {})
-        if isinstance(x, Number):
+        if is_list(x) and holds_traced(x):
+            return cast("TracedArray", np.stack([cast("Any", self.array(e)) for e in x]))
+        if isinstance(x, Number) and not isinstance(x, np.generic):
             return TracedArray(self, self._value_of(x), type(x), x)
         return TracedArray(self, self._value_of(x))
 
-    def _value_of(self, x: Any) -> Value:
-        array: NDArray[Any] = np.asarray(x)
-        if array.dtype.hasobject or array.dtype.kind not in "biufV":
-            raise DTypeError(f"arrays of {array.dtype} are not supported", hint="use a bool, integer or float dtype")
-        if id(x) in self._captured:
-            if id(x) not in self._bound:
-                self._bound[id(x)] = self.builder.input(
-                    dtypes.parse(array.dtype), array.shape, self._captured[id(x)]
-                )
-            return self._bound[id(x)]
-        if id(x) not in self._constants:  # keeps `x` alive, so that its id stays its own
-            self._constants[id(x)] = (x, self.builder.constant(array))
-        return self._constants[id(x)][1]
+    def _value_of(self, x: object) -> Value:
+        array: NDArray[Any] = np.asarray(cast("Any", x))
+        if array.dtype.hasobject:
+            raise DTypeError(f"{x!r} is not an array", hint="use arrays and numbers", span=capture())
+        dtype = dtypes.parse(array.dtype)
+        key = id(x)
+        if key in self._captured:
+            if key not in self._bound:
+                self._bound[key] = self.builder.input(dtype, array.shape, self._captured[key])
+            return self._bound[key]
+        if isinstance(x, Number):
+            return self.builder.constant(array)
+        if key not in self._constants:  # keeps `x` alive, so that its id stays its own
+            self._constants[key] = (x, self.builder.constant(array))
+        return self._constants[key][1]
+
+    def number(self, value: Number, dtype: object) -> TracedArray:
+        """A 0-d constant of a dtype.
+
+        Raises: DTypeError when it does not fit an integer dtype, as NumPy would refuse it.
+        """
+        target = dtypes.parse(dtype)
+        try:
+            return TracedArray(self, self.builder.constant(np.asarray(value, target.to_numpy())))
+        except OverflowError:
+            hint = f"it holds {target.min_value}..{target.max_value}; make the number an array of a wider dtype"
+            raise DTypeError(f"the integer {value} does not fit {target}", hint=hint, span=capture()) from None
+
+    def extent(self, extent: Dim, dtype: object) -> TracedArray:
+        """An extent as a 0-d array; a symbolic one is read at run time."""
+        return self.add("full", shape=(), value=extent, dtype=dtypes.parse(dtype).name)
 
     def cast(self, x: TracedArray, dtype: object) -> TracedArray:
-        """`x` in another dtype; the same values when it has it already."""
+        """A new array of the same elements in another dtype."""
         target = dtypes.parse(dtype)
         if x.value.dtype == target:
             return TracedArray(self, x.value)
         if x.number is not None:
-            return TracedArray(self, self.builder.constant(np.asarray(x.number, target.to_numpy())))
-        return self.add("cast", x.value, dtype=target.name)
+            return self.number(x.number, target)
+        return self.add("cast", x, dtype=target.name)
 
 
-class TracedArray(NDArrayOperatorsMixin):
+@dataclass(frozen=True, slots=True)
+class View:
+    """How an array shows elements of `base`, so that a change of one is seen in the other.
+
+    `read` gives its value from that of the base, `write` the base's new value from its old one and the view's.
+    `selection` identifies which elements they are, where the view was made by indexing.
+    """
+
+    base: TracedArray
+    read: Callable[[Value], Value]
+    write: Callable[[Value, Value], Value]
+    selection: object = None
+
+
+class TracedArray(ArrayOperators):
     """A tensor of the graph being traced. Assignment to it (`x[i] = v`, `x += v`) changes which value it holds.
 
     `weak` is the Python type of what was a Python number: it takes part in promotion as the number would. `number` is
-    its value, where it is known.
+    its value, where it is known. As in NumPy, results without dimensions are scalars, which are never changed.
     """
 
-    __slots__ = ("number", "trace", "value", "weak")
+    __slots__ = ("_seen", "_value", "number", "trace", "view", "weak")
 
     def __init__(
-        self, trace: Trace, value: Value, weak: type | None = None, number: Number | None = None
+        self,
+        trace: Trace,
+        value: Value,
+        weak: type | None = None,
+        number: Number | None = None,
+        view: View | None = None,
     ) -> None:
         self.trace = trace
-        self.value = value
         self.weak = weak
         self.number = number
+        self.view = view
+        self.is_scalar = not value.shape
+        self._value = value
+        self._seen = None if view is None else view.base.value
+
+    @property
+    def value(self) -> Value:
+        """The value it holds now: a view's follows that of its base."""
+        if self.view is not None and self._seen is not self.view.base.value:
+            self._seen = self.view.base.value
+            self._value = self.view.read(self._seen)
+        return self._value
+
+    @value.setter
+    def value(self, new: Value) -> None:
+        if self.view is not None:
+            self.view.base.value = self.view.write(self.view.base.value, new)
+            self._seen = self.view.base.value
+        self._value = new
 
     @property
     def shape(self) -> tuple[Dim, ...]:
         """Extents: ints, or index expressions where dynamic."""
-        return self.value.shape
+        return self._value.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
-        return self.value.dtype.to_numpy()
+        return self._value.dtype.to_numpy()
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self.value.shape)
+        return len(self._value.shape)
 
     @property
     def size(self) -> Dim:
         """The number of elements."""
-        total: Dim = 1
-        for extent in self.value.shape:
-            total = total * extent
-        return total
+        return shapes.size(self._value.shape)
 
     @property
-    def T(self) -> Any:
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._value.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Dim:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> TracedArray:
         """All axes reversed."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        return cast("TracedArray", np.transpose(cast("Any", self)))
+
+    @property
+    def mT(self) -> TracedArray:
+        """The last two axes exchanged."""
+        return cast("TracedArray", np.matrix_transpose(cast("Any", self)))
+
+    @property
+    def real(self) -> TracedArray:
+        """Itself: there are no complex arrays."""
+        return self
+
+    @property
+    def base(self) -> TracedArray | None:
+        """The array this is a view of."""
+        return None if self.view is None else self.view.base
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of ndarray, by the table."""
         row = registry.METHODS.get(name)
         if row is None:
-            raise AttributeError(f"lpx.jit does not support the array attribute {name!r}")
+            if name.startswith("__"):
+                raise AttributeError(name)
+            hint = "see the table of supported methods in the docs; elements are only known when the function runs"
+            raise UnsupportedAttributeError(f"lpx.jit does not support ndarray.{name}", hint=hint, span=capture())
 
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if row in registry.FUNCTIONS:
+                return row(self, *args, **kwargs)
             return row(self.trace, self, *args, **kwargs)
 
-        return method
+        return call
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Called by NumPy when a ufunc meets a traced array."""
-        return dispatch_ufunc(self.trace, ufunc, method, inputs, kwargs)
+        return registry.PROTOCOLS["__array_ufunc__"](self.trace, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Called by NumPy when one of its functions meets a traced array."""
-        return dispatch_function(self.trace, function, args, kwargs)
+        return registry.PROTOCOLS["__array_function__"](self.trace, function, args, kwargs)
 
-    def __getitem__(self, key: Any) -> Any:
-        return registry.METHODS["__getitem__"](self.trace, self, key)
+    def __getitem__(self, key: object) -> Any:
+        return registry.PROTOCOLS["__getitem__"](self.trace, self, key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        registry.METHODS["__setitem__"](self.trace, self, key, value)
+    def __setitem__(self, key: object, value: object) -> None:
+        registry.PROTOCOLS["__setitem__"](self.trace, self, key, value)
 
     def __len__(self) -> int:
-        if not self.value.shape:
-            raise TypeError("len() of a 0-d array")
-        extent = self.value.shape[0]
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        extent = self.shape[0]
         if not isinstance(extent, int):
             raise DefinitionError("the length of this array is dynamic", hint="use x.shape[0]", span=capture())
         return extent
@@ -172,18 +264,64 @@ class TracedArray(NDArrayOperatorsMixin):
         raise _unknown_elements("a truth value", "use np.where(cond, a, b), or make the argument static")
 
     def __index__(self) -> int:
-        raise _unknown_elements("a Python number", 'make the argument static: lpx.jit(static=("n",))')
+        raise _unknown_elements("a Python integer", 'make the argument static: lpx.jit(static=("n",))')
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        raise _unknown_elements("a Python integer", 'use x.astype("int64"), or make the argument static')
 
     def __float__(self) -> float:
-        raise _unknown_elements("a Python number", "keep it an array")
+        raise _unknown_elements("a Python number", 'use x.astype("float64")')
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise _unknown_elements("a NumPy array", "use functions that NumPy dispatches (np.*), or lpx.nn")
 
     def __repr__(self) -> str:
-        return f"TracedArray({self.value.type_text})"
+        return f"TracedArray({self._value.type_text})"
+
+
+def assign(target: object, result: TracedArray) -> TracedArray:
+    """Write `result`, broadcast and converted, into a traced array (`out=`, or the target of an assignment).
+
+    Raises: DTypeError when NumPy would not convert, DefinitionError when the target is no array of this function.
+    """
+    if not isinstance(target, TracedArray) or target.is_scalar:
+        what = "a number" if isinstance(target, TracedArray) else "an array from outside the function"
+        raise DefinitionError(
+            f"{what} cannot be written to while tracing", hint="pass the array as an argument", span=capture()
+        )
+    if not np.can_cast(result.dtype, target.dtype, casting="same_kind"):
+        raise DTypeError(
+            f"cannot store {result.dtype} in an array of {target.dtype}",
+            hint=f'convert it: .astype("{target.dtype}")',
+            span=capture(),
+        )
+    return overwrite(target, result)
+
+
+def overwrite(target: TracedArray, result: TracedArray) -> TracedArray:
+    """Give `target` the elements of `result`, broadcast and converted to its dtype whatever they are."""
+    stored = result.trace.cast(result, target.value.dtype)
+    if stored.shape != target.shape:
+        stored = stored.trace.add("broadcast", stored, shape=target.shape)
+    target.value = stored.value
+    return target
+
+
+def is_list(x: object) -> TypeGuard[Sequence[object]]:
+    """Whether `x` is a list or tuple."""
+    return isinstance(x, list | tuple)
+
+
+def as_tuple(x: Any) -> tuple[Any, ...]:
+    """A tuple or list as a tuple, anything else as a tuple of one."""
+    return tuple(x) if is_list(x) else (x,)
+
+
+def holds_traced(x: object) -> bool:
+    """Whether a traced array is in `x`, at any depth of lists and tuples."""
+    if is_list(x):
+        return any(holds_traced(e) for e in x)
+    return isinstance(x, TracedArray)
 
 
 def _unknown_elements(wanted: str, hint: str) -> DefinitionError:
@@ -192,93 +330,3 @@ def _unknown_elements(wanted: str, hint: str) -> DefinitionError:
         hint=hint,
         span=capture(),
     )
-
-
-def _holds_traced(x: object) -> bool:
-    if isinstance(x, list | tuple):
-        return any(_holds_traced(e) for e in x)
-    return isinstance(x, TracedArray)
-
-
-def dispatch_function(trace: Trace, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Apply a NumPy function by its row of the table.
-
-    Raises: UnsupportedError when there is none, or when it does not take an argument that was given.
-    """
-    row = registry.FUNCTIONS.get(function)
-    name = f"{function.__module__}.{function.__name__}".replace("numpy.", "np.", 1)
-    if row is None:
-        raise UnsupportedError(
-            f"lpx.jit does not support {name}", hint="see the table of supported functions in the docs", span=capture()
-        )
-    return row(trace, *args, **kwargs)
-
-
-def dispatch_ufunc(
-    trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Apply a ufunc (or its `reduce`, `accumulate`, `outer`) by the tables, with NumPy's own choice of loop dtypes."""
-    if method != "__call__":
-        return _dispatch_method(trace, ufunc, method, inputs, kwargs)
-    row = registry.UFUNCS.get(ufunc)
-    if row is None:
-        raise UnsupportedError(f"lpx.jit does not support the ufunc np.{ufunc.__name__}", span=capture())
-    rest = dict(kwargs)
-    out, dtype = rest.pop("out", None), rest.pop("dtype", None)
-    if rest:
-        raise UnsupportedError(f"np.{ufunc.__name__} with {', '.join(sorted(rest))}= is not supported", span=capture())
-    arrays = [trace.array(x) for x in inputs]
-    loop = loop_dtypes(ufunc, arrays, dtype)
-    values = [trace.cast(a, d).value for a, d in zip(arrays, loop, strict=False)]
-    made = row(trace.builder, *values)
-    made = made if isinstance(made, tuple) else (made,)
-    results = [trace.cast(TracedArray(trace, v), d) for v, d in zip(made, loop[ufunc.nin :], strict=True)]
-    if out is not None:
-        results = [assign(target, result) for target, result in zip(out, results, strict=True)]
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def assign(target: TracedArray | None, result: TracedArray) -> TracedArray:
-    """Write `result` into a traced array given as `out=` (or the target of an augmented assignment)."""
-    if target is None:
-        return result
-    if not np.can_cast(result.dtype, target.dtype, casting="same_kind"):
-        raise DTypeError(f"cannot store {result.dtype} in an array of {target.dtype}", span=capture())
-    stored = result.trace.cast(result, target.value.dtype)
-    if stored.shape != target.shape:
-        stored = stored.trace.add("broadcast", stored.value, shape=target.shape)
-    target.value = stored.value
-    return target
-
-
-def loop_dtypes(ufunc: np.ufunc, arrays: Sequence[TracedArray], dtype: object = None) -> list[np.dtype[Any]]:
-    """The dtypes NumPy computes this ufunc in: operands, then results. Python numbers stay weak (NEP 50).
-
-    Raises: DTypeError when the ufunc does not take the operands.
-    """
-    operands = [a.dtype if a.weak is None or a.weak is bool else a.weak for a in arrays]
-    wanted = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)}
-    try:
-        resolved = ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout), **wanted)
-    except TypeError as error:
-        kinds = ", ".join(str(a.dtype) for a in arrays)
-        raise DTypeError(f"np.{ufunc.__name__} does not take ({kinds})", span=capture()) from error
-    return list(resolved)
-
-
-_REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-_REDUCTIONS |= {np.logical_and: np.all, np.logical_or: np.any}
-_ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
-
-
-def _dispatch_method(
-    trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    if method == "reduce" and ufunc in _REDUCTIONS:
-        return dispatch_function(trace, _REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
-    if method == "accumulate" and ufunc in _ACCUMULATIONS:
-        return dispatch_function(trace, _ACCUMULATIONS[ufunc], inputs, {"axis": 0, **kwargs})
-    if method == "outer":
-        a, b = (trace.array(x) for x in inputs)
-        return dispatch_ufunc(trace, ufunc, "__call__", [a[(..., *(None,) * b.ndim)], b], kwargs)
-    raise UnsupportedError(f"lpx.jit does not support np.{ufunc.__name__}.{method}", span=capture())

@@ -27,16 +27,7 @@ def from_front(index: Expr, extent: te.Dim) -> Expr:
 def _define_take(inputs: Inputs, attrs: Attrs) -> Outputs:
     """Elements of the first operand at the indices of the second, along `axis`."""
     x, places = operands(inputs)
-    axis = cast("int", attrs["axis"])
-    shape = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
-    if is_empty(shape):
-        return (empty(shape, x.dtype, "take"),)
-
-    def at(*i: Expr) -> Expr:
-        end = axis + places.rank
-        return x[(*i[:axis], from_front(places[i[axis:end]], x.shape[axis]), *i[end:])]
-
-    return (te.compute(shape, at, name="take"),)
+    return _gathered(x, [places], (cast("int", attrs["axis"]),), "take")
 
 
 def _define_take_along(inputs: Inputs, attrs: Attrs) -> Outputs:
@@ -68,19 +59,22 @@ def _define_gather(inputs: Inputs, attrs: Attrs) -> Outputs:
     `axes` are adjacent and rising; the broadcast dimensions stand in their place.
     """
     x, *places = operands(inputs)
-    axes = cast("tuple[int, ...]", attrs["axes"])
+    return _gathered(x, places, cast("tuple[int, ...]", attrs["axes"]), "gather")
+
+
+def _gathered(x: te.Tensor, places: Sequence[te.Tensor], axes: Sequence[int], name: str) -> Outputs:
     lead = axes[0]
     common = shapes.broadcast_shapes([p.shape for p in places])
     shape = (*x.shape[:lead], *common, *x.shape[lead + len(axes) :])
     if is_empty(shape):
-        return (empty(shape, x.dtype, "gather"),)
+        return (empty(shape, x.dtype, name),)
 
     def at(*i: Expr) -> Expr:
         end = lead + len(common)
         picked = _picked(places, i[lead:end], common, [x.shape[a] for a in axes])
         return x[(*i[:lead], *picked, *i[end:])]
 
-    return (te.compute(shape, at, name="gather"),)
+    return (te.compute(shape, at, name=name),)
 
 
 def _picked(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from lpx import te
-from lpx.errors import ShapeError
 from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
@@ -52,12 +51,10 @@ def _copied(x: te.Tensor, name: str) -> te.Tensor:
     return te.compute(x.shape, at, name=name)
 
 
-def _reduction(name: str, combine: Reduce, *, has_identity: bool) -> Operator:
+def _reduction(name: str, combine: Reduce) -> Operator:
     def define(inputs: Inputs, attrs: Attrs) -> Outputs:
         (x,) = operands(inputs)
         axes = shapes.normalize_axes(cast("tuple[int, ...] | None", attrs["axes"]), x.rank)
-        if not has_identity:
-            _check_not_empty(x, axes, name)
         if not axes:
             return (_copied(x, name),)
         return (reduced(x, axes, flag(attrs, "keepdims"), combine, name),)
@@ -65,23 +62,15 @@ def _reduction(name: str, combine: Reduce, *, has_identity: bool) -> Operator:
     return Operator(name, "reduction", define)
 
 
-def _check_not_empty(x: te.Tensor, axes: Sequence[int], name: str) -> None:
-    if is_empty([x.shape[a] for a in axes]):
-        raise ShapeError(
-            f"{name} over no elements has no value: the shape is {shapes.shape_text(x.shape)}",
-            hint="reduce over axes that are not empty",
-        )
-
-
 for _name, _combine in {
     "reduce_sum": te.sum,
     "reduce_prod": te.prod,
+    "reduce_max": te.max,
+    "reduce_min": te.min,
     "reduce_any": te.any,
     "reduce_all": te.all,
 }.items():
-    register(_reduction(_name, _combine, has_identity=True))
-for _name, _combine in {"reduce_max": te.max, "reduce_min": te.min}.items():
-    register(_reduction(_name, _combine, has_identity=False))
+    register(_reduction(_name, _combine))
 
 
 def _arg_extreme(name: str, extreme: ArgExtreme) -> Operator:
@@ -92,7 +81,6 @@ def _arg_extreme(name: str, extreme: ArgExtreme) -> Operator:
         shape = result_shape(x, (axis,), flag(attrs, "keepdims"))
         if is_empty(shape):
             return (empty(shape, "int64", name),)
-        _check_not_empty(x, (axis,), name)
         (reduce_axis,), index = reduce_axes(x, (axis,))
 
         def at(*i: Expr) -> Expr:

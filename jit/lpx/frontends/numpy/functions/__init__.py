@@ -1,5 +1,29 @@
 """What each NumPy function is in graph operators. Importing this package registers every row."""
 
-from lpx.frontends.numpy.functions import creation, indexing, reductions, shaping
+from lpx.frontends.numpy.functions import (
+    choosing,
+    creation,
+    diagonals,
+    flipping,
+    indexing,
+    joining,
+    linear_algebra,
+    reductions,
+    refused,
+    shaping,
+    statistics,
+)
 
-__all__ = ["creation", "indexing", "reductions", "shaping"]
+__all__ = [
+    "choosing",
+    "creation",
+    "diagonals",
+    "flipping",
+    "indexing",
+    "joining",
+    "linear_algebra",
+    "reductions",
+    "refused",
+    "shaping",
+    "statistics",
+]

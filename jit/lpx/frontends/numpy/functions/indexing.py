@@ -1,76 +1,128 @@
-"""Indexing of traced arrays: `x[key]`, `x[key] = value`, `np.take`.
+"""Indexing of traced arrays: `x[key]`, `x[key] = value`.
 
-Keys are known while tracing: integers, slices, None and `...`, and integer arrays (one per key).
+Keys may hold integers, slices, None, `...`, integer arrays (known or traced) and, alone, a mask to assign through.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from lpx.errors import DefinitionError, IndexRangeError, UnsupportedError
-from lpx.frontends.numpy.registry import function
-from lpx.frontends.numpy.trace import Trace, TracedArray, assign
-from lpx.graph import shapes
+from lpx.errors import DefinitionError, DTypeError, IndexRangeError, UnsupportedError
+from lpx.expr import build
+from lpx.frontends.numpy.functions import gathering
+from lpx.frontends.numpy.registry import protocol
+from lpx.frontends.numpy.trace import Trace, TracedArray, View, assign
+from lpx.graph.nodes import Value
 from lpx.graph.shapes import Dim
 from lpx.source import capture
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A basic key: per axis of the array `start`, `step`, `size` of the range taken; axes in `dropped` were indexed by
-    an integer; `shape` is the result's, with the new axes of None.
+    """A basic key: per axis of the array `start`, `step`, `size` of the range taken. `shape` is the result's: without
+    the axes indexed by integers, with the new axes of None.
     """
 
-    starts: tuple[int, ...]
+    starts: tuple[Dim, ...]
     steps: tuple[int, ...]
     sizes: tuple[Dim, ...]
     shape: tuple[Dim, ...]
 
 
-def getitem(trace: Trace, x: TracedArray, key: Any) -> TracedArray:
-    """`x[key]`."""
-    keys = _expand(x, key)
-    arrays = [k for k in keys if _is_array(k)]
-    if arrays:
-        return _gather(trace, x, keys)
-    selected = select(x, keys)
-    ranged = trace.add("slice", x.value, starts=selected.starts, steps=selected.steps, sizes=selected.sizes)
-    return trace.add("reshape", ranged.value, shape=selected.shape) if ranged.shape != selected.shape else ranged
-
-
-def setitem(trace: Trace, x: TracedArray, key: Any, value: Any) -> None:
-    """`x[key] = value`: `x` gets a new value, with the selected elements replaced."""
+@protocol("__getitem__")
+def getitem(trace: Trace, x: TracedArray, key: object) -> TracedArray:
+    """`x[key]`: a view for basic keys, elements copied for index arrays, a scalar for one integer per axis."""
     keys = _expand(x, key)
     if any(_is_array(k) for k in keys):
-        raise UnsupportedError(
-            "assignment through an index array is not supported", hint="use np.where over positions", span=capture()
-        )
-    selected = select(x, keys)
-    given = trace.array(value)
-    stored = assign(TracedArray(trace, trace.add("broadcast", _zero_like(trace, x), shape=selected.shape).value), given)
-    ranged = trace.add("reshape", stored.value, shape=selected.sizes)
-    if all(isinstance(s, int) for s in selected.sizes) and 0 in selected.sizes:
+        base, axes, places = _split(trace, x, keys)
+        return gathering.gather(base, axes, places)
+    view = _basic(x, select(x, keys))
+    if not view.shape and not any(isinstance(k, EllipsisType) for k in _as_keys(key)):
+        return TracedArray(trace, view.value)
+    view.is_scalar = False
+    return view
+
+
+@protocol("__setitem__")
+def setitem(trace: Trace, x: TracedArray, key: object, value: object) -> None:
+    """`x[key] = value`: `x` gets a new value, with the selected elements replaced."""
+    if _is_mask(key):
+        _assign_masked(trace, x, trace.array(key), trace.array(value))
         return
-    x.value = trace.add(
-        "update_slice", x.value, ranged.value, starts=selected.starts, steps=selected.steps
-    ).value
+    keys = _expand(x, key)
+    if any(_is_array(k) for k in keys):
+        base, axes, places = _split(trace, x, keys)
+        gathering.scatter(base, axes, places, trace.array(value))
+        return
+    selection = select(x, keys)
+    if _is_same_view(value, x, selection):  # x[key] += v has already changed x through the view x[key]
+        return
+    target = _basic(x, selection)
+    target.is_scalar = False
+    assign(target, trace.array(value))
 
 
-def _zero_like(trace: Trace, x: TracedArray) -> Any:
-    return trace.add("full", shape=(), value=0, dtype=x.value.dtype.name).value
+def _is_same_view(value: object, x: TracedArray, selection: Selection) -> bool:
+    view = value.view if isinstance(value, TracedArray) else None
+    return view is not None and view.base is x and view.selection == selection
+
+
+def _basic(x: TracedArray, selection: Selection) -> TracedArray:
+    builder = x.trace.builder
+    starts, steps, sizes = selection.starts, selection.steps, selection.sizes
+
+    def read(base: Value) -> Value:
+        ranged = builder.add("slice", (base,), starts=starts, steps=steps, sizes=sizes)
+        return builder.add("reshape", (ranged,), shape=selection.shape) if sizes != selection.shape else ranged
+
+    def write(base: Value, new: Value) -> Value:
+        if any(isinstance(d, int) and d == 0 for d in sizes):
+            return base
+        ranged = builder.add("reshape", (new,), shape=sizes) if sizes != selection.shape else new
+        return builder.add("update_slice", (base, ranged), starts=starts, steps=steps)
+
+    return TracedArray(x.trace, read(x.value), view=View(x, read, write, selection))
+
+
+def _assign_masked(trace: Trace, x: TracedArray, mask: TracedArray, value: TracedArray) -> None:
+    if mask.ndim > x.ndim or value.ndim > x.ndim - mask.ndim:
+        raise UnsupportedError(
+            "assignment through a mask takes a number, or an array over the axes that the mask leaves",
+            hint="write x[...] = np.where(mask, values, x)",
+            span=capture(),
+        )
+    wide = getitem(trace, mask, (..., *(None,) * (x.ndim - mask.ndim)))
+    stored = trace.cast(value, x.dtype)
+    x.value = trace.add("where", trace.add("broadcast", wide, shape=x.shape), stored, TracedArray(trace, x.value)).value
+
+
+def _as_keys(key: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
 
 
 def _is_array(key: object) -> bool:
     return isinstance(key, TracedArray | np.ndarray | list)
 
 
-def _expand(x: TracedArray, key: Any) -> list[Any]:
+def _is_mask(key: object) -> bool:
+    return isinstance(key, TracedArray | np.ndarray) and cast("np.ndarray[Any, Any]", key).dtype.kind == "b"
+
+
+def _expand(x: TracedArray, key: object) -> list[object]:
     """One entry per axis of `x`, and the None entries: `...` and missing trailing axes become full slices."""
-    keys = list(key) if isinstance(key, tuple) else [key]
+    keys = list(_as_keys(key))
+    if any(_is_mask(k) for k in keys):
+        raise UnsupportedError(
+            "indexing with a mask is not supported: the result's shape depends on its elements",
+            hint="use np.where(mask, x, other)",
+            span=capture(),
+        )
     used = sum(1 for k in keys if k is not None and not isinstance(k, EllipsisType))
     ellipses = [i for i, k in enumerate(keys) if isinstance(k, EllipsisType)]
     if used > x.ndim or len(ellipses) > 1:
@@ -78,95 +130,117 @@ def _expand(x: TracedArray, key: Any) -> list[Any]:
             f"an array of {x.ndim} dimension(s) is indexed with {used} index(es)"
             if used > x.ndim
             else "an index can only have one ellipsis ('...')",
+            hint="give at most one index per dimension",
             span=capture(),
         )
-    full = [slice(None)] * (x.ndim - used)
+    full: list[object] = [slice(None)] * (x.ndim - used)
     if ellipses:
         keys[ellipses[0] : ellipses[0] + 1] = full
         return keys
     return [*keys, *full]
 
 
-def select(x: TracedArray, keys: list[Any]) -> Selection:
+def select(x: TracedArray, keys: Sequence[object]) -> Selection:
     """The selection that basic keys make.
 
     Raises: IndexRangeError when an integer is out of range.
     """
-    starts: list[int] = []
+    starts: list[Dim] = []
     steps: list[int] = []
     sizes: list[Dim] = []
     shape: list[Dim] = []
-    axis = 0
     for key in keys:
         if key is None:
             shape.append(1)
             continue
-        start, step, size = _range(key, x.shape[axis], axis)
+        start, step, size = _range(key, x.shape[len(starts)], len(starts))
         starts.append(start)
         steps.append(step)
         sizes.append(size)
         if isinstance(key, slice):
             shape.append(size)
-        axis += 1
     return Selection(tuple(starts), tuple(steps), tuple(sizes), tuple(shape))
 
 
-def _range(key: Any, extent: Dim, axis: int) -> tuple[int, int, Dim]:
-    if isinstance(key, slice):
+def _is_slice(key: object) -> TypeGuard[slice[Any, Any, Any]]:
+    return isinstance(key, slice)
+
+
+def _range(key: object, extent: Dim, axis: int) -> tuple[Dim, int, Dim]:
+    if _is_slice(key):
         if isinstance(extent, int):
             start, stop, step = key.indices(extent)
             return start, step, len(range(start, stop, step))
-        if key == slice(None):
-            return 0, 1, extent
-        raise DefinitionError(
-            f"axis {axis} is dynamic and cannot be sliced by {key}", hint="make the dimension static", span=capture()
-        )
+        return _dynamic_range(key, extent)
     if isinstance(key, bool | np.bool_):
-        raise UnsupportedError("indexing with a bool is not supported", span=capture())
+        raise UnsupportedError("indexing with a bool is not supported", hint="use np.where", span=capture())
     if not hasattr(type(key), "__index__"):
-        raise DefinitionError(f"an array cannot be indexed with {key!r}", span=capture())
-    position = key.__index__()
+        raise DefinitionError(
+            f"an array cannot be indexed with {key!r}",
+            hint="use integers, slices, None, ... or index arrays",
+            span=capture(),
+        )
+    position = operator.index(cast("int", key))
     if not isinstance(extent, int):
-        raise DefinitionError(f"axis {axis} is dynamic and cannot be indexed by {position}", span=capture())
+        raise DefinitionError(
+            f"axis {axis} is dynamic and cannot be indexed by {position}, which may be outside of it",
+            hint="make the dimension static",
+            span=capture(),
+        )
     if not -extent <= position < extent:
         raise IndexRangeError(
-            f"index {position} is out of range for axis {axis} with {extent} element(s)", span=capture()
+            f"index {position} is out of range for axis {axis} with {extent} element(s)",
+            hint=f"use {-extent}..{extent - 1}" if extent else "the axis is empty",
+            span=capture(),
         )
     return position % extent, 1, 1
 
 
-def _gather(trace: Trace, x: TracedArray, keys: list[Any]) -> TracedArray:
-    positions = [i for i, k in enumerate(keys) if _is_array(k)]
-    if len(positions) > 1:
-        raise UnsupportedError("indexing with several arrays is not supported", span=capture())
-    (position,) = positions
-    indices = trace.array(keys[position] if not isinstance(keys[position], list) else np.asarray(keys[position]))
-    if indices.dtype.kind == "b":
-        raise UnsupportedError(
-            "indexing with a mask is not supported: the result's shape would depend on it",
-            hint="use np.where(mask, x, other)",
+def _dynamic_range(key: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, int, Dim]:
+    """What a slice takes of a dynamic axis, as `slice.indices` has it."""
+    step = 1 if key.step is None else operator.index(key.step)
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+
+    def bound(at: Any, default: Dim) -> Dim:
+        if at is None:
+            return default
+        position = operator.index(at)
+        if position < 0:
+            return build.maximum(extent + position, low)
+        return build.minimum(position, high)
+
+    start = bound(key.start, low if step > 0 else high)
+    stop = bound(key.stop, high if step > 0 else low)
+    if key.start is None and key.stop is None and abs(step) == 1:
+        return start, step, extent
+    distance = stop - start if step > 0 else start - stop
+    return start, step, build.maximum((distance + abs(step) - 1) // abs(step), 0)
+
+
+def _split(trace: Trace, x: TracedArray, keys: Sequence[object]) -> tuple[TracedArray, list[int], list[TracedArray]]:
+    """Advanced indexing in two steps: the view that the slices among `keys` make, its axes to be indexed by arrays, and
+    those arrays; integers count as arrays.
+    """
+    is_index = [not (k is None or isinstance(k, slice)) for k in keys]
+    base = _basic(x, select(x, [slice(None) if indexed else k for k, indexed in zip(keys, is_index, strict=True)]))
+    axes = [axis for axis, indexed in enumerate(is_index) if indexed]
+    return base, axes, [_index_array(trace, keys[axis], base.shape[axis], axis) for axis in axes]
+
+
+def _index_array(trace: Trace, key: object, extent: Dim, axis: int) -> TracedArray:
+    known = None if isinstance(key, TracedArray) else np.asarray(cast("Any", key))
+    if known is not None and not known.size and key == []:
+        known = known.astype(np.int64)
+    places = trace.array(key if known is None else known)
+    if places.dtype.kind not in "iu":
+        raise DTypeError(f"indices must be integers, not {places.dtype}", hint="use .astype(int)", span=capture())
+    if known is None or not isinstance(extent, int) or not known.size:
+        return places
+    low, high = int(known.min()), int(known.max())
+    if not -extent <= low <= high < extent:
+        raise IndexRangeError(
+            f"index {low if low < -extent else high} is out of range for axis {axis} with {extent} element(s)",
+            hint=f"use {-extent}..{extent - 1}" if extent else "the axis is empty",
             span=capture(),
         )
-    rest = [slice(None) if i == position else k for i, k in enumerate(keys)]
-    if any(not (isinstance(k, slice) or k is None) for k in rest):
-        raise UnsupportedError("integers beside an index array are not supported", hint="index twice", span=capture())
-    base = getitem(trace, x, tuple(rest))
-    return take(trace, base, indices, axis=position)
-
-
-@function(np.take, method="take")
-def take(trace: Trace, a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> TracedArray:
-    """np.take; an index out of range is a run-time error."""
-    if mode != "raise" or out is not None:
-        raise UnsupportedError(f"np.take with mode={mode!r} or out= is not supported", span=capture())
-    x = trace.array(a)
-    if axis is None:
-        x, axis = trace.add("reshape", x.value, shape=(x.size,)), 0
-    where = trace.array(indices)
-    if where.dtype.kind not in "iu":
-        raise DefinitionError(f"indices must be integers, not {where.dtype}", span=capture())
-    return trace.add("take", x.value, where.value, axis=shapes.normalize_axis(axis, x.ndim))
-
-
-function(method="__getitem__")(getitem)
-function(method="__setitem__")(setitem)
+    return places

@@ -1,0 +1,92 @@
+"""Scaled dot-product attention (Vaswani et al., "Attention Is All You Need", 2017)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lpx.errors import ShapeError
+from lpx.frontends.numpy.functions.reductions import as_bool, widened
+from lpx.frontends.numpy.functions.shaping import reshaped
+from lpx.frontends.numpy.trace import TracedArray
+from lpx.graph import shapes
+from lpx.nn.normalization import softmax
+from lpx.nn.primitive import Array, floats, primitive, same_dtype
+from lpx.source import capture
+
+
+@primitive
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, causal: bool = False, scale: float | None = None
+) -> Array:
+    """softmax(scale * q @ k.T + mask) @ v of q[..., heads, m, d], k[..., heads, n, d], v[..., heads, n, e].
+
+    `heads` of k and v may divide those of q (grouped-query attention). The result is [..., heads, m, e] of q's dtype.
+    A bool mask marks what may be attended to, any other is added; it broadcasts to [..., heads, m, n]. `causal` lets
+    row i see columns up to i + n - m. The scale is 1 / sqrt(d) unless given. Scores are kept in float32 or wider; a
+    row that sees nothing is NaN.
+
+    Raises: DTypeError, ShapeError.
+    """
+    query = floats("attention", q)
+    trace = query.trace
+    key, value = trace.array(k), trace.array(v)
+    same_dtype("attention", query, key, value)
+    _check_shapes(query, key, value)
+    groups = _groups(query, key)
+    if groups > 1:
+        key, value = (_repeat_heads(x, groups) for x in (key, value))
+    factor = 1 / math.sqrt(shapes.static(query.shape[-1:], "attention")[0]) if scale is None else float(scale)
+    scores = (widened(query) * factor) @ widened(key).mT
+    if causal:
+        scores = _hide(scores, _past(scores))
+    if mask is not None:
+        given = trace.array(mask)
+        scores = _hide(scores, as_bool(given)) if given.dtype.kind == "b" else scores + trace.cast(given, scores.dtype)
+    weights: TracedArray = softmax(scores, -1)
+    return trace.cast(weights @ widened(value), query.dtype)
+
+
+def _check_shapes(query: TracedArray, key: TracedArray, value: TracedArray) -> None:
+    fits = query.ndim == key.ndim == value.ndim >= 2
+    if fits and shapes.same_dim(query.shape[-1], key.shape[-1]) and shapes.same_dim(key.shape[-2], value.shape[-2]):
+        return
+    found = ", ".join(shapes.shape_text(x.shape) for x in (query, key, value))
+    raise ShapeError(
+        f"attention of {found}",
+        hint="q[..., heads, m, d], k[..., heads, n, d], v[..., heads, n, e] of one rank",
+        span=capture(),
+    )
+
+
+def _groups(query: TracedArray, key: TracedArray) -> int:
+    """How many heads of the query share one of the key."""
+    if query.ndim < 3 or shapes.same_dim(query.shape[-3], key.shape[-3]):
+        return 1
+    heads, shared = (shapes.static(x.shape[-3:-2], "grouped attention")[0] for x in (query, key))
+    if not shared or heads % shared:
+        raise ShapeError(
+            f"{heads} heads of q for {shared} of k and v", hint="the latter must divide the former", span=capture()
+        )
+    return heads // shared
+
+
+def _repeat_heads(x: TracedArray, groups: int) -> TracedArray:
+    lead, rest = x.shape[:-2], x.shape[-2:]
+    wide = x.trace.add("broadcast", reshaped(x, (*lead, 1, *rest)), shape=(*lead, groups, *rest))
+    return reshaped(wide, (*lead[:-1], lead[-1] * groups, *rest))
+
+
+def _hide(scores: TracedArray, visible: TracedArray) -> TracedArray:
+    trace = scores.trace
+    hidden = trace.number(-math.inf, scores.dtype)
+    return trace.add("where", trace.add("broadcast", visible, shape=scores.shape), scores, hidden)
+
+
+def _past(scores: TracedArray) -> TracedArray:
+    """Which columns [m, n] a row may see when the last row sees all."""
+    rows, columns = scores.shape[-2:]
+    row, column = (scores.trace.add("arange", size=n, start=0, step=1, dtype="int64") for n in (rows, columns))
+    offset = scores.trace.extent(columns - rows, np.int64)
+    return reshaped(column, (1, columns)) <= reshaped(row, (rows, 1)) + offset

@@ -1,0 +1,92 @@
+"""Functions of arrays that trace where they meet traced arrays and compile themselves elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from lpx.errors import DTypeError, ShapeError
+from lpx.frontends.numpy.jit import JitFunction
+from lpx.frontends.numpy.trace import TracedArray
+from lpx.graph import shapes
+from lpx.source import capture
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Array = Any
+"""A traced array, an ndarray or any array that speaks DLPack."""
+
+
+class Primitive(JitFunction):
+    """A function of arrays. Its parameters that are annotated as arrays are run-time arguments, all others static."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = inspect.signature(function).parameters
+        super().__init__(function, static=[name for name, p in parameters.items() if not _is_array(p)])
+
+
+def _is_array(parameter: inspect.Parameter) -> bool:
+    return str(parameter.annotation).split(" | ")[0] == "Array"
+
+
+def primitive(function: Callable[P, R]) -> Callable[P, R]:
+    """A `Primitive`, with the type of the function it was made from."""
+    made: Any = Primitive(function)
+    return made  # type: ignore[no-any-return]
+
+
+def traced(*arrays: Array) -> list[TracedArray]:
+    """The arrays, of which one is traced at least, as traced arrays."""
+    trace = next(x.trace for x in arrays if isinstance(x, TracedArray))
+    return [trace.array(x) for x in arrays]
+
+
+def floats(name: str, x: Array) -> TracedArray:
+    """`x`, which must hold floats.
+
+    Raises: DTypeError otherwise.
+    """
+    (array,) = traced(x)
+    if not array.value.dtype.is_float:
+        raise DTypeError(
+            f"{name} takes floats, not {array.value.dtype}", hint='convert: x.astype("float32")', span=capture()
+        )
+    return array
+
+
+def same_dtype(name: str, *arrays: TracedArray) -> None:
+    """Check that arrays agree in their dtype.
+
+    Raises: DTypeError where they do not.
+    """
+    if len({a.value.dtype for a in arrays}) > 1:
+        found = ", ".join(str(a.value.dtype) for a in arrays)
+        raise DTypeError(f"{name} of {found}", hint="convert to one dtype: .astype(...)", span=capture())
+
+
+def check_rank(name: str, x: TracedArray, layout: str) -> None:
+    """Check that `x` has a dimension per word of `layout`, such as "batch channels height width".
+
+    Raises: ShapeError otherwise.
+    """
+    if x.ndim != len(layout.split()):
+        raise ShapeError(
+            f"{name} takes an array [{', '.join(layout.split())}], not one of shape {shapes.shape_text(x.shape)}",
+            hint="reshape it, with extents 1 for axes that are missing",
+            span=capture(),
+        )
+
+
+def pair(value: int | Sequence[int], name: str) -> tuple[int, int]:
+    """(value, value), or two given values.
+
+    Raises: ShapeError for another number of values.
+    """
+    if isinstance(value, int | np.integer):
+        return int(value), int(value)
+    if len(value) != 2:
+        raise ShapeError(f"{name} is {value!r}", hint="give an int, or two: (height, width)", span=capture())
+    return value[0], value[1]
