@@ -75,18 +75,22 @@ def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: S
     """Every form of a program, for any target: IR, LLVM IR, assembly. Nothing is run."""
     chosen = Target.parse(target)
     if isinstance(program, Schedule):
-        return LoweredKernel(program.function.name, program.function, program, chosen)
-    function = program if isinstance(program, Function) else lower(program)
-    if fastmath:
-        function = replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)})
+        function = _with_flags(program.function, fastmath)
+        schedule = program if function is program.function else create_schedule(function)
+        return LoweredKernel(function.name, function, schedule, chosen)
+    function = _with_flags(program if isinstance(program, Function) else lower(program), fastmath)
     if function.stage != "scheduled":
         return LoweredKernel(function.name, function, create_schedule(function), chosen)
     made = default.default_schedule(function, chosen)
     return LoweredKernel(function.name, function, made.schedule, chosen, made.notes)
 
 
+def _with_flags(function: Function, fastmath: Sequence[str]) -> Function:
+    return replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)}) if fastmath else function
+
+
 def _identity(function: Function) -> str:
-    """The text that identifies a scheduled function; constants are bound when linking, so their values do not count."""
+    """The text that identifies a scheduled function; constants are in it by a digest of their elements."""
     return print_function(function)
 
 
