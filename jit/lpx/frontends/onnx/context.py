@@ -26,7 +26,10 @@ _MAX_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operand:
-    """A tensor of the model. `array` holds its elements where they are known; `inputs` names the inputs it depends on."""
+    """A tensor of the model.
+
+    `array` holds its elements where they are known; `inputs` names the inputs it depends on.
+    """
 
     value: Value
     array: Array | None

@@ -21,7 +21,10 @@ _KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum"})
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where a tensor's bytes lie: a path relative to the model's folder, and a range. `length` is None when not stated."""
+    """Where a tensor's bytes lie: a path relative to the model's folder, and a range.
+
+    `length` is None when not stated.
+    """
 
     location: str
     offset: int

@@ -12,24 +12,28 @@ from lpx.frontends.onnx.context import Operand
 from lpx.frontends.onnx.schema import OpSchema
 
 
+def has_body(schema: OpSchema) -> bool:
+    """Whether ONNX defines an operator by others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def body_of(
     schema: OpSchema, node: onnx.NodeProto, opset: int, inputs: Sequence[Operand | None]
 ) -> onnx.FunctionProto | None:
     """The body of an operator for operands of these types; None when ONNX gives none."""
+    data: Any = None
     if schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        data: Any = schema.get_function_with_opset_version(max(versions)) if versions else None
-        if data is not None:
-            return _named(onnx.FunctionProto.FromString(data), schema)
-    if schema.has_context_dependent_function:
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        if versions:
-            types = [_type_of(x).SerializeToString() for x in inputs]
-            data = schema.get_context_dependent_function_with_opset_version(
-                max(versions), node.SerializeToString(), types
-            )
-            return _named(onnx.FunctionProto.FromString(data), schema)
-    return None
+        data = schema.get_function_with_opset_version(_best(schema.function_opset_versions, opset))
+    elif schema.has_context_dependent_function:
+        version = _best(schema.context_dependent_function_opset_versions, opset)
+        types = [_type_of(x).SerializeToString() for x in inputs]
+        data = schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), types)
+    return None if data is None else _named(onnx.FunctionProto.FromString(data), schema)
+
+
+def _best(versions: Sequence[int], opset: int) -> int:
+    """The newest body that the operator set has, else the oldest there is: a body imports its own operator sets."""
+    return max((v for v in versions if v <= opset), default=min(versions))
 
 
 def default_attributes(schema: OpSchema) -> dict[str, onnx.AttributeProto]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx
 
 from lpx.errors import LpxError, ModelError, UnsupportedError
 from lpx.frontends.onnx import functions, schema, tensors
 from lpx.frontends.onnx.attributes import Attributes
-from lpx.frontends.onnx.context import Context, Operand
+from lpx.frontends.onnx.context import Context, NeedsValues, Operand
 from lpx.frontends.onnx.handlers import HANDLERS
 from lpx.frontends.onnx.handlers.registry import Call
 from lpx.frontends.onnx.program import DEEPEST, Program, domain_of, function_key, label_of, opsets_of
@@ -33,12 +32,13 @@ class _Scope:
         return _Scope(dict(self.names), self.opsets, self.bindings, self.depth + 1)
 
 
-OnFault = Callable[[onnx.NodeProto, LpxError], None]
+OnFault = Callable[[onnx.NodeProto, LpxError | NeedsValues], None]
 
 
 class Importer:
-    """Imports one program into one context. `on_fault`, if given, gets every error of a node, and the import goes on:
-    what depends on the node is left out.
+    """Imports one program into one context.
+
+    `on_fault`, if given, gets every error of a node, and the import goes on: what depends on the node is left out.
     """
 
     def __init__(self, program: Program, context: Context, on_fault: OnFault | None = None) -> None:
@@ -66,7 +66,7 @@ class Importer:
         for node in nodes:
             try:
                 results = self._run_node(node, scope)
-            except LpxError as error:
+            except (LpxError, NeedsValues) as error:
                 if self._on_fault is None:
                     raise
                 self._on_fault(node, error)
@@ -81,13 +81,13 @@ class Importer:
         attributes = self._bound_attributes(node, scope)
         try:
             results = self._apply(node, label, inputs, attributes, scope)
-        except (ModelError, UnsupportedError) as error:
-            raise _named(error, label) from error
         except LpxError as error:
-            raise _named(ModelError(error.message, hint=error.hint), label) from error
-        if len(results) < sum(1 for name in node.output if name):
-            raise ModelError(f"{label} has {len(node.output)} outputs, but only {len(results)} are made")
-        return {name: result for name, result in zip(node.output, results, strict=False) if name}
+            raise _named(error, label) from error
+        made = dict(zip(node.output, results, strict=False))
+        missing = [name for name in node.output if name and made.get(name) is None]
+        if missing:
+            raise ModelError(f"{label}: its output {missing[0]!r} is not made")
+        return {name: result for name, result in made.items() if name and result is not None}
 
     def _apply(
         self,
@@ -96,7 +96,7 @@ class Importer:
         inputs: tuple[Operand | None, ...],
         attributes: Mapping[str, onnx.AttributeProto],
         scope: _Scope,
-    ) -> Sequence[Operand]:
+    ) -> Sequence[Operand | None]:
         function = self._program.functions.get(function_key(node))
         if function is not None:
             return self._call(function, inputs, attributes, scope)
@@ -149,8 +149,8 @@ class Importer:
         inputs: Sequence[Operand | None],
         attributes: Mapping[str, onnx.AttributeProto],
         scope: _Scope,
-    ) -> list[Operand]:
-        """The results of a function's body, in place of a call of it."""
+    ) -> list[Operand | None]:
+        """The results of a function's body, in place of a call of it; None for one that needs inputs not given."""
         if scope.depth >= DEEPEST:
             raise ModelError(f"graphs and functions nest more than {DEEPEST} deep")
         if len(inputs) > len(function.input):
@@ -164,13 +164,7 @@ class Importer:
             raise ModelError(f"function {function.name} has no attribute {unknown[0]}")
         inner = _Scope(names, {**scope.opsets, **opsets_of(function)}, bindings, scope.depth + 1)
         self._run_nodes(function.node, inner)
-        results: list[Operand] = []
-        for name in function.output:
-            found = inner.names.get(name)
-            if found is None:
-                break  # an output that only comes with an optional input
-            results.append(found)
-        return results
+        return [inner.names.get(name) for name in function.output]
 
     @staticmethod
     def _bound_attributes(node: onnx.NodeProto, scope: _Scope) -> dict[str, onnx.AttributeProto]:
@@ -193,9 +187,9 @@ def _present(operand: Operand | None, name: str) -> Operand:
     return operand
 
 
-def _named(error: Any, label: str) -> LpxError:
-    """The error with the node in its message."""
-    if label in error.message:
-        return error  # type: ignore[no-any-return]
-    made = type(error)(f"{label}: {error.message}", hint=error.hint)
-    return made  # type: ignore[no-any-return]
+def _named(error: LpxError, label: str) -> LpxError:
+    """The error with the node in its message; one that is about operands or shapes becomes a ModelError."""
+    if isinstance(error, ModelError | UnsupportedError) and label in error.message:
+        return error
+    kind = UnsupportedError if isinstance(error, UnsupportedError) else ModelError
+    return kind(f"{label}: {error.message}", hint=error.hint)

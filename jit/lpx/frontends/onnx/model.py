@@ -35,7 +35,10 @@ VALUE_LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """An input or output as the model declares it. A dimension is an extent, a name, or None; a shape may be unknown."""
+    """An input or output as the model declares it.
+
+    A dimension is an extent, a name, or None; a shape of None is unknown.
+    """
 
     name: str
     dtype: DType
@@ -65,13 +68,13 @@ _Key = tuple[_Argument, ...]
 class Model(NativeFunction):
     """A model, compiled once for each set of input dtypes and shapes it is called with.
 
-    `model(x, y)` and `model(x=..., y=...)` give the output, a tuple of them when there are several; `run` takes and gives
-    them by name. Inputs whose elements decide shapes or branches are compiled in, at most 64 elements each.
+    `model(x, y)` and `model(x=..., y=...)` give the output, or a tuple of them when there are several; `run` takes and
+    gives them by name. Inputs whose elements decide shapes or branches are compiled in, at most 64 elements each.
     """
 
     def __init__(self, program: Program, target: Target, fastmath: Sequence[str]) -> None:
         super().__init__(self._call)
-        self._program = program
+        self.program = program
         self.target = target
         self._fastmath = tuple(fastmath)
         self._compiled: dict[_Key, Executable] = {}
@@ -86,7 +89,7 @@ class Model(NativeFunction):
     @property
     def name(self) -> str:
         """The graph's name."""
-        return self._program.graph.name
+        return self.program.graph.name
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name, given the inputs by name.
@@ -133,8 +136,8 @@ class Model(NativeFunction):
         arrays = self._checked(inputs)
         key, executable = self._compile(arrays)
         given = [arrays[a.name] for a in key if a.data is None]
-        made = generic.call(executable.specialisation, given, {} if out is None else {"out": out})
-        results = made if isinstance(made, tuple) else (made,)
+        made: Any = generic.call(executable.specialisation, given, {} if out is None else {"out": out})
+        results: tuple[Any, ...] = (made,) if len(self.outputs) == 1 else made
         if out is not None:
             return results
         wrap = result_kind(list(inputs.values()))
@@ -178,7 +181,7 @@ class Model(NativeFunction):
         """The graph for arguments like these; remembers which elements it had to know."""
         while True:
             try:
-                return import_graph(self._program, self.target, {a.name: _operand_source(a, arrays) for a in key})
+                return import_graph(self.program, self.target, {a.name: _operand_source(a, arrays) for a in key})
             except NeedsValues as need:
                 self._values |= self._allowed(need, arrays)
                 key = self._key(arrays)
@@ -227,7 +230,9 @@ def _declared(info: onnx.ValueInfoProto) -> TensorType:
     what = f"{info.name!r}"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise UnsupportedError(f"{what} is a {kind or 'value without a type'}", hint="inputs and outputs must be tensors")
+        raise UnsupportedError(
+            f"{what} is a {kind or 'value without a type'}", hint="inputs and outputs must be tensors"
+        )
     tensor = info.type.tensor_type
     dtype = tensors.dtype_of(tensor.elem_type, what)
     if not tensor.HasField("shape"):

@@ -210,8 +210,8 @@ def _check_calls(program: Program) -> None:
     """Functions must not call themselves, through others or at all."""
     calls = {key: sorted(_called(function.node, program)) for key, function in program.functions.items()}
     height: dict[FunctionKey, int] = {}
-    for start in calls:
-        path: list[tuple[FunctionKey, Iterator[FunctionKey]]] = [(start, iter(calls[start]))]
+    for start, callees in calls.items():
+        path: list[tuple[FunctionKey, Iterator[FunctionKey]]] = [(start, iter(callees))]
         on_path = {start}
         while path:
             key, rest = path[-1]

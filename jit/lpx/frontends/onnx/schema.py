@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import onnx
-from onnx import TensorProto
 
 from lpx.dtypes import DType
 from lpx.errors import ModelError
@@ -15,7 +14,6 @@ from lpx.frontends.onnx import tensors
 
 OpSchema = Any
 """`onnx.defs.OpSchema`, whose members carry no usable types."""
-
 
 
 @functools.cache
@@ -80,13 +78,14 @@ def check_types(schema: OpSchema, inputs: Sequence[DType | None], label: str) ->
             hint = f"version {schema.since_version} of {schema.name} takes {', '.join(sorted(legal))}"
             raise ModelError(f"{label}: input {formal.name} is {dtype}", hint=hint)
         if formal.is_homogeneous and bound.setdefault(formal.type_str, dtype) != dtype:
-            raise ModelError(f"{label}: input {formal.name} is {dtype}, but another of its type is {bound[formal.type_str]}")
+            raise ModelError(
+                f"{label}: input {formal.name} is {dtype}, but another of its type is {bound[formal.type_str]}"
+            )
 
 
 def type_text(dtype: DType) -> str:
     """ONNX's spelling of a dtype in type constraints."""
-    name = TensorProto.DataType.Name(cast("Any", tensors.code_of(dtype)))
-    return cast("str", name).lower()
+    return tensors.name_of(dtype).lower()
 
 
 def _between(low: int, high: int) -> str:

@@ -62,6 +62,31 @@ def code_of(dtype: DType) -> int:
     return next(code for code, known in _DTYPES.items() if known == dtype)
 
 
+def name_of(dtype: DType) -> str:
+    """The name of a dtype in ONNX."""
+    names: dict[int, str] = {code: name for name, code in TensorProto.DataType.items()}
+    return names[code_of(dtype)]
+
+
+def code_named(name: str) -> int:
+    """The number of the element type called `name` in ONNX.
+
+    Raises: ModelError when there is none.
+    """
+    codes: dict[str, int] = dict(TensorProto.DataType.items())
+    if name not in codes:
+        raise ModelError(f"there is no element type {name!r}")
+    return codes[name]
+
+
+def finite_range(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest finite number of an integer dtype or an 8-bit float."""
+    if not dtype.is_float:
+        return dtype.min_value, dtype.max_value
+    largest = {dtypes.float8_e4m3fn: 448.0, dtypes.float8_e5m2: 57344.0}[dtype]
+    return -largest, largest
+
+
 def to_array(tensor: onnx.TensorProto, folder: Path | None, what: str) -> NDArray[Any]:
     """The elements of a stored tensor. `folder` is where its external data may lie.
 
@@ -96,7 +121,7 @@ def _from_bytes(data: bytes, dtype: DType, shape: tuple[int, ...]) -> NDArray[An
     if dtype.bits == 4:
         return _unpack(np.frombuffer(data, np.uint8), dtype, shape)
     if dtype.is_bool:
-        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+        return np.asarray(np.frombuffer(data, np.uint8) != 0).reshape(shape)
     native = dtype.to_numpy()
     stored = np.frombuffer(data, f"<u{dtype.itemsize}").astype(f"=u{dtype.itemsize}")
     return stored.view(native).reshape(shape)
@@ -119,7 +144,7 @@ def _from_field(tensor: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], 
     if dtype.bits == 4:
         return _unpack(stored.astype(np.uint8), dtype, shape)
     if dtype.is_bool:
-        return (stored != 0).reshape(shape)
+        return np.asarray(stored != 0).reshape(shape)
     if dtype.is_float and dtype.bits < 32:  # the bits of each element are in the low bits of an int32
         return stored.astype(f"u{dtype.itemsize}").view(dtype.to_numpy()).reshape(shape)
     return stored.astype(dtype.to_numpy()).reshape(shape)

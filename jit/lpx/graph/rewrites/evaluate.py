@@ -68,5 +68,5 @@ def _lower(name: str, inputs: Sequence[Array | None], attrs: Mapping[str, AttrVa
 def run_constants(graph: Graph, target: Target) -> tuple[Array, ...]:
     """The outputs of a graph that reads no input, compiled for `target` (this machine) and run once."""
     executable = compile_graph(replace(graph, inputs=()), target)
-    made = generic.call(executable.specialisation, (), {})
-    return made if isinstance(made, tuple) else (made,)
+    made: Any = generic.call(executable.specialisation, (), {})
+    return (made,) if len(graph.outputs) == 1 else made

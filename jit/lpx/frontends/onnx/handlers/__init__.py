@@ -1,6 +1,29 @@
 """One handler per ONNX operator, in files by family. Importing this package fills the table."""
 
-from lpx.frontends.onnx.handlers import elementwise, indexing, nn, normalisation, reduction, shape
+from lpx.frontends.onnx.handlers import (
+    einsum,
+    elementwise,
+    indexing,
+    nn,
+    normalisation,
+    padding,
+    quantisation,
+    reduction,
+    resize,
+    shape,
+)
 from lpx.frontends.onnx.handlers.registry import HANDLERS
 
-__all__ = ["HANDLERS", "elementwise", "indexing", "nn", "normalisation", "reduction", "shape"]
+__all__ = [
+    "HANDLERS",
+    "einsum",
+    "elementwise",
+    "indexing",
+    "nn",
+    "normalisation",
+    "padding",
+    "quantisation",
+    "reduction",
+    "resize",
+    "shape",
+]

@@ -92,9 +92,17 @@ def modulo(ctx: Context, call: Call) -> Operand:
     a, b = call.input(0), call.input(1)
     if call.attrs.flag("fmod"):
         return ctx.add("fmod" if a.dtype.is_float else "truncmod", a, b)
-    if a.dtype.is_float:
-        raise ModelError("Mod of floats needs fmod=1")
-    return ctx.add("floormod", a, b)
+    return _float_modulo(ctx, a, b) if a.dtype.is_float else ctx.add("floormod", a, b)
+
+
+def _float_modulo(ctx: Context, a: Operand, b: Operand) -> Operand:
+    """a - b * floor(a / b), exactly: the remainder of the truncated quotient, moved into the divisor's sign."""
+    zero = ctx.number(0, a.dtype)
+    rest = ctx.add("fmod", a, b)
+    signs_differ = ctx.add("ne", ctx.add("lt", rest, zero), ctx.add("lt", b, zero))
+    is_zero = ctx.add("eq", rest, zero)
+    moved = ctx.add("where", signs_differ, ctx.add("add", rest, b), rest)
+    return ctx.add("where", is_zero, ctx.add("copysign", rest, b), moved)
 
 
 @handles("Pow")
@@ -107,7 +115,7 @@ def power(ctx: Context, call: Call) -> Operand:
     if y.dtype.is_float:
         wide = dtypes.float64
         return cast(ctx, ctx.add("pow", cast(ctx, x, wide), cast(ctx, y, wide)), x.dtype)
-    return ctx.add("integer_power", x, y)
+    return ctx.add("integer_power", x, cast(ctx, y, x.dtype))
 
 
 @handles("BitShift")
@@ -213,26 +221,44 @@ def is_infinite(ctx: Context, call: Call) -> Operand:
     if positive and negative:
         return ctx.add("isinf", x)
     if not positive and not negative:
-        return ctx.add("ne", x, x) if False else ctx.add("lt", ctx.add("abs", x), ctx.number(-1, x.dtype))
+        return ctx.add("full", shape=x.shape, value=False, dtype="bool")
     return ctx.add("eq", x, ctx.number(np.inf if positive else -np.inf, x.dtype))
 
 
 @handles("Cast")
 def cast_to(ctx: Context, call: Call) -> Operand:
     """Another dtype. Floats become integers by truncation, and saturate."""
-    call.attrs.ignore("saturate", "round_mode")
-    if call.version < 6:
-        code = tensors.code_of_name(call.attrs.text("to"))
-    else:
-        code = call.attrs.integer("to")
-    return cast(ctx, call.input(0), tensors.dtype_of(code, f"{call.label}: attribute to"))
+    dtype = tensors.dtype_of(_target_code(call), f"{call.label}: attribute to")
+    return _converted(ctx, call, call.input(0), dtype)
+
+
+def _target_code(call: Call) -> int:
+    if call.version >= 6:
+        return call.attrs.integer("to")
+    return tensors.code_named(call.attrs.text("to"))
 
 
 @handles("CastLike")
 def cast_like(ctx: Context, call: Call) -> Operand:
     """The dtype of the second operand."""
-    call.attrs.ignore("saturate", "round_mode")
-    return cast(ctx, call.input(0), call.input(1).dtype)
+    return _converted(ctx, call, call.input(0), call.input(1).dtype)
+
+
+def _converted(ctx: Context, call: Call, x: Operand, dtype: DType) -> Operand:
+    """A cast of the model: floats saturate as 8-bit floats (unless told otherwise), and wrap as 4-bit integers."""
+    saturates = call.attrs.flag("saturate", True)
+    call.attrs.ignore("round_mode")  # of float8e8m0, which is no dtype here
+    if x.dtype.is_float and dtype.is_float and dtype.bits == 8 and saturates:
+        x = clamped(ctx, x, dtype)
+    if x.dtype.is_float and dtype.bits == 4:
+        x = cast(ctx, x, dtypes.int32)
+    return cast(ctx, x, dtype)
+
+
+def clamped(ctx: Context, x: Operand, dtype: DType) -> Operand:
+    """Floats limited to the finite range of a narrower dtype; NaN stays."""
+    low, high = (ctx.number(v, x.dtype) for v in tensors.finite_range(dtype))
+    return ctx.add("min", ctx.add("max", x, low), high)
 
 
 def cast(ctx: Context, x: Operand, dtype: DType) -> Operand:
@@ -251,3 +277,11 @@ def dropout(ctx: Context, call: Call) -> Sequence[Operand]:
         return (x,)
     mask_dtype = dtypes.bool_ if call.version >= 10 else x.dtype
     return x, ctx.add("full", shape=x.shape, value=1, dtype=mask_dtype.name)
+
+
+@handles("BitCast")
+def bit_cast(ctx: Context, call: Call) -> Operand:
+    """The same bits in another dtype of the same width."""
+    dtype = tensors.dtype_of(call.attrs.integer("to"), f"{call.label}: attribute to")
+    x = call.input(0)
+    return ctx.add("bitcast", cast(ctx, x, dtypes.uint8) if x.dtype.is_bool else x, dtype=dtype.name)

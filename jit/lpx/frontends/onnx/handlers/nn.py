@@ -54,9 +54,7 @@ def conv_transpose(ctx: Context, call: Call) -> Operand:
     return result if bias is None else ctx.add("add", result, per_channel(ctx, bias, x.rank))
 
 
-def _transposed_padding(
-    call: Call, w: Windows, x: Operand, extra: tuple[int, ...]
-) -> tuple[Windows, tuple[int, ...]]:
+def _transposed_padding(call: Call, w: Windows, x: Operand, extra: tuple[int, ...]) -> tuple[Windows, tuple[int, ...]]:
     """Padding of a transposed convolution: given, or such that the output has the shape that is asked for."""
     full = [(d - 1) * w.strides[a] + w.span(a) + extra[a] for a, d in enumerate(x.shape[2:])]
     if "output_shape" in call.attrs:
@@ -95,9 +93,7 @@ def _flipped_weights(ctx: Context, w: Operand, groups: int) -> Operand:
     return ctx.add("reshape", moved, shape=(groups * filters, channels // groups, *kernel))
 
 
-def pad_or_crop(
-    ctx: Context, x: Operand, before: tuple[int, ...], after: tuple[int, ...], fill: Operand
-) -> Operand:
+def pad_or_crop(ctx: Context, x: Operand, before: tuple[int, ...], after: tuple[int, ...], fill: Operand) -> Operand:
     """`x` with `fill` around it; negative amounts cut elements off."""
     if any(b < 0 for b in (*before, *after)):
         starts = tuple(max(-b, 0) for b in before)
@@ -135,9 +131,7 @@ def average_pool(ctx: Context, call: Call) -> Operand:
     if call.attrs.flag("ceil_mode") and windows.auto_pad == "NOTSET":
         windows = replace(windows, after=ceil_padding(windows, x.shape[2:]))
     count = call.attrs.flag("count_include_pad")
-    return ctx.add(
-        "avg_pool", x, kernel=windows.kernel, counted_after=counted, count_padding=count, **windows.attrs()
-    )
+    return ctx.add("avg_pool", x, kernel=windows.kernel, counted_after=counted, count_padding=count, **windows.attrs())
 
 
 @handles("GlobalAveragePool")

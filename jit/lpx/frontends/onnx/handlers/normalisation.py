@@ -33,7 +33,11 @@ def batch_normalization(ctx: Context, call: Call) -> Operand:
     eps = ctx.number(call.attrs.number("epsilon", 1e-5), wide)
     factor = ctx.add("div", scale, ctx.add("sqrt", ctx.add("add", var, eps)))
     shift = ctx.add("sub", bias, ctx.add("mul", mean, factor))
-    return cast(ctx, _affine(ctx, cast(ctx, x, wide), per_channel(ctx, factor, x.rank), per_channel(ctx, shift, x.rank)), x.dtype)
+    return cast(
+        ctx,
+        _affine(ctx, cast(ctx, x, wide), per_channel(ctx, factor, x.rank), per_channel(ctx, shift, x.rank)),
+        x.dtype,
+    )
 
 
 def _affine(ctx: Context, x: Operand, scale: Operand | None, bias: Operand | None) -> Operand:

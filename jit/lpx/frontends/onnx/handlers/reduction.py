@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 
 from lpx import dtypes
-from lpx.errors import ModelError
 from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.elementwise import cast
 from lpx.frontends.onnx.handlers.registry import Call, handles
@@ -52,6 +51,10 @@ def _map_only(ctx: Context, op: str, x: Operand) -> Operand:
 def _extreme(ctx: Context, op: str, x: Operand, axes: Axes, keep: bool) -> Operand:
     if x.dtype.is_bool:
         return ctx.add("reduce_any" if op == "ReduceMax" else "reduce_all", x, axes=axes, keepdims=keep)
+    if 0 in (x.shape[a] for a in axes):
+        low, high = (-np.inf, np.inf) if x.dtype.is_float else (x.dtype.min_value, x.dtype.max_value)
+        shape = tuple(1 if a in axes else d for a, d in enumerate(x.shape) if keep or a not in axes)
+        return ctx.add("full", shape=shape, value=low if op == "ReduceMax" else high, dtype=x.dtype.name)
     return ctx.add("reduce_max" if op == "ReduceMax" else "reduce_min", x, axes=axes, keepdims=keep)
 
 
@@ -90,11 +93,13 @@ def _log_sum_exp(ctx: Context, x: Operand, axes: Axes, keep: bool) -> Operand:
     """log(sum(exp(x - m))) + m, with m the maximum where that is finite, else 0."""
     if not x.dtype.is_float:
         return cast(ctx, _log_sum_exp(ctx, cast(ctx, x, dtypes.float64), axes, keep), x.dtype)
-    largest = ctx.add("reduce_max", x, axes=axes, keepdims=True)
+    largest = _extreme(ctx, "ReduceMax", x, axes, True)
     finite = ctx.add("where", ctx.add("isfinite", largest), largest, ctx.number(0, x.dtype))
     sums = total(ctx, ctx.add("exp", ctx.add("sub", x, finite)), axes, True)
     result = ctx.add("add", ctx.add("log", sums), finite)
-    return result if keep else ctx.add("reshape", result, shape=tuple(d for a, d in enumerate(x.shape) if a not in axes))
+    return (
+        result if keep else ctx.add("reshape", result, shape=tuple(d for a, d in enumerate(x.shape) if a not in axes))
+    )
 
 
 def _in_floats(ctx: Context, name: str, x: Operand) -> Operand:
@@ -137,14 +142,14 @@ def arg_extreme(ctx: Context, call: Call) -> Operand:
     return ctx.add("sub", ctx.number(x.shape[axis] - 1, dtypes.int64), found)
 
 
-@handles("CumSum")
-def cumulative_sum(ctx: Context, call: Call) -> Operand:
-    """Running sums along an axis."""
-    x = call.input(0)
-    axis = shapes.normalize_axis(ctx.integer(call.input(1), "the axis of CumSum"), x.rank)
+@handles("CumSum", "CumProd")
+def cumulative(ctx: Context, call: Call) -> Operand:
+    """Running sums or products along an axis."""
+    x, name = call.input(0), call.op.lower()
+    axis = shapes.normalize_axis(ctx.integer(call.input(1), f"the axis of {call.op}"), x.rank)
     exclusive, reverse = call.attrs.flag("exclusive"), call.attrs.flag("reverse")
     wide = wider(x)
-    return cast(ctx, ctx.add("cumsum", cast(ctx, x, wide), axis=axis, exclusive=exclusive, reverse=reverse), x.dtype)
+    return cast(ctx, ctx.add(name, cast(ctx, x, wide), axis=axis, exclusive=exclusive, reverse=reverse), x.dtype)
 
 
 @handles("Hardmax")
@@ -159,9 +164,3 @@ def hard_max(ctx: Context, call: Call) -> Operand:
     hot = ctx.add("eq", best, positions)
     result = ctx.add("where", hot, ctx.number(1, x.dtype), ctx.number(0, x.dtype))
     return ctx.add("reshape", result, shape=x.shape)
-
-
-def check_floats(x: Operand, op: str) -> None:
-    """Raises: ModelError when an operand is not of floats."""
-    if not x.dtype.is_float:
-        raise ModelError(f"{op} takes floats, not {x.dtype}")

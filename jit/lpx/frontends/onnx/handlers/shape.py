@@ -336,8 +336,9 @@ def space_to_depth(ctx: Context, call: Call) -> Operand:
     n, c, h, w = _image(x)
     if block < 1 or h % block or w % block:
         raise ModelError(f"blocks of {block} do not fit {x.value.type_text}")
+    mode = call.attrs.text("mode", "DCR", legal=("DCR", "CRD"))
     lifted = ctx.add("reshape", x, shape=(n, c, h // block, block, w // block, block))
-    moved = ctx.add("transpose", lifted, axes=(0, 3, 5, 1, 2, 4))
+    moved = ctx.add("transpose", lifted, axes=(0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     return ctx.add("reshape", moved, shape=(n, c * block * block, h // block, w // block))
 
 
