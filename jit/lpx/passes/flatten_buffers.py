@@ -19,6 +19,7 @@ from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import fold
+from lpx.passes.lane_indices import as_ramp
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class _Flattening:
             total = _add(total, _times(fold(build.cast(index, dtypes.index)), stride))
         # What reads memory has the masks that it needs, which simplification under the conditions around might drop.
         if analyzer is None or buffer.layout is None or knowledge.reads_memory(total):
-            return (total,)
+            return (as_ramp(total),)
         return (analyzer.simplify(total),)
 
 

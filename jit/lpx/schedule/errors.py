@@ -104,5 +104,9 @@ class BlockFormError(RefusedError):
     """A block that is not of the form the primitive takes: a reduction, several stores, a predicate of its own."""
 
 
+class MatchError(RefusedError):
+    """A block that computes something else than the operation that should stand for it."""
+
+
 class MismatchError(LpxError):
     """A scheduled program that computes something else than the original: a fault of a primitive."""

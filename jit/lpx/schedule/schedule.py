@@ -14,12 +14,14 @@ from lpx.schedule import (
     inlining,
     kinds,
     layouts,
+    parallel_regions,
     placement,
     queries,
     reduction,
     reduction_factoring,
     sampling,
     storage,
+    tensorizing,
 )
 from lpx.schedule import loops as nest
 from lpx.schedule.handles import BlockHandle, LoopHandle
@@ -52,6 +54,7 @@ class Schedule(Session):
     parallel = kinds.parallel
     bind = kinds.bind
     pragma = kinds.pragma
+    parallel_region = parallel_regions.parallel_region
 
     compute_at = placement.compute_at
     reverse_compute_at = placement.reverse_compute_at
@@ -69,6 +72,8 @@ class Schedule(Session):
     decompose_reduction = reduction.decompose_reduction
     rfactor = reduction_factoring.rfactor
     cross_lane_reduce = reduction.cross_lane_reduce
+
+    tensorize = tensorizing.tensorize
 
     sample_tile = sampling.sample_tile
     sample_choice = sampling.sample_choice
