@@ -107,7 +107,7 @@ def choose_tiles(contraction: Contraction, machine: CpuMachine) -> Tiles:
     inner = math.prod(extent_of(a.extent) for a in contraction.inner)
     depth = inner if inner <= MAX_DEPTH else _divide_evenly(inner, MAX_DEPTH // 3)
     cached = max(rows, machine.l2.bytes // 2 // (depth * itemsize))
-    shares = machine.cores * -(-height // (cached * machine.cores))
+    shares = machine.cores * max(1, -(-height // (cached * machine.cores)))
     return Tiles(rows, columns, depth, -(-height // shares // rows) * rows)
 
 
