@@ -112,7 +112,7 @@ def check_reads(function: Function, block: Block, path: Path, store: Store) -> l
     reads = [a for a in found if a.buffer is store.buffer and not a.is_write]
     if not reads:
         raise ConsumerError(f"nothing reads {store.buffer.name}", mark=block)
-    write = next(a for a in found if a.path[-1] is store)
+    write = next(a for a in found if a.is_write and a.path[-1] is store)
     for read in reads:
         moving.check_before(function, block, path, read.path)
         moving.check_unchanged(block, path, read.path)
