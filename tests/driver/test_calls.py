@@ -22,11 +22,18 @@ def kernel() -> Kernel:
     return lpx.build(scaled_sum(100))
 
 
-def test_the_output_may_be_given(kernel: Kernel) -> None:
-    for call in (lambda out: kernel(A, B, out), lambda out: kernel(A, B, out=out), lambda out: kernel(A, B, C=out)):
-        out = np.zeros(100, np.float32)
-        assert call(out) is out
-        np.testing.assert_array_equal(out, WANTED)
+@pytest.mark.parametrize("way", ["position", "out", "name"])
+def test_the_output_may_be_given(kernel: Kernel, way: str) -> None:
+    out = np.zeros(100, np.float32)
+    match way:
+        case "position":
+            returned = kernel(A, B, out)
+        case "out":
+            returned = kernel(A, B, out=out)
+        case _:
+            returned = kernel(A, B, C=out)
+    assert returned is out
+    np.testing.assert_array_equal(out, WANTED)
 
 
 def test_inputs_may_be_given_by_name(kernel: Kernel) -> None:
@@ -97,7 +104,7 @@ def test_arrays_of_other_libraries(kernel: Kernel) -> None:
     np.testing.assert_array_equal(out, WANTED)
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "dtype": (
         (A.astype(np.float64), B),
         {},
