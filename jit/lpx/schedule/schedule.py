@@ -11,10 +11,12 @@ from lpx.errors import TraceError
 from lpx.ir.nodes import Block, For, Function
 from lpx.ir.printer import print_function
 from lpx.schedule import (
+    hardware,
     inlining,
     kinds,
     layouts,
     parallel_regions,
+    pipelining,
     placement,
     queries,
     reduction,
@@ -74,6 +76,10 @@ class Schedule(Session):
     cross_lane_reduce = reduction.cross_lane_reduce
 
     tensorize = tensorizing.tensorize
+    async_copy = hardware.async_copy
+    prefetch = hardware.prefetch
+    double_buffer = pipelining.double_buffer
+    software_pipeline = pipelining.software_pipeline
 
     sample_tile = sampling.sample_tile
     sample_choice = sampling.sample_choice

@@ -43,7 +43,7 @@ def box_read(function: Function, path: Path, reader: Block, source: Buffer) -> B
         a for a in queries.accesses(path[-1], path[:-1])
         if a.buffer is source and not a.is_write and any(s is reader for s in a.path)
     ]  # fmt: skip
-    return _ranges(function, path, source, _touched_strips(function, path, found, source.rank))
+    return _ranges(function, path, source, touched_strips(function, path, found, source.rank))
 
 
 def box_written(function: Function, path: Path, writer: Block, target: Buffer) -> Box:
@@ -60,7 +60,7 @@ def box_written(function: Function, path: Path, writer: Block, target: Buffer) -
     if innermost_loop(path) is None and _fills(function, values, inner, target):
         return (None,) * target.rank
     found = [a for a in queries.accesses(path[-1], path[:-1]) if a.buffer is target and a.is_write]
-    strips = _touched_strips(function, path, found, target.rank)
+    strips = touched_strips(function, path, found, target.rank)
     used = [v for value in values for v in expr_traverse.free_vars(value) & {f.var for f in inner}]
     if len(used) > len(set(used)) or any(s is None or not s.is_exact for s in strips):
         raise AccessError(
@@ -108,7 +108,7 @@ def copy_nest(name: str, source: Buffer, target: Buffer, ranges: Box) -> Stmt:
     return regions.nest(block, {a.var: r or regions.whole(a) for a, r in zip(axes, ranges, strict=True)}, {})
 
 
-def _touched_strips(
+def touched_strips(
     function: Function, path: queries.Path, accesses: Sequence[Access], rank: int
 ) -> list[Strip | None]:
     """Per dimension of a buffer, the indices that `accesses` take while the last statement of `path` runs once.

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from lpx import te
+from lpx.schedule import LoopHandle, Schedule, create_schedule
+from lpx.schedule.errors import (
+    AccessError,
+    BlockFormError,
+    ConsumerError,
+    DependenceError,
+    ExtentError,
+    LoopKindError,
+    NestingError,
+    OptionError,
+)
+from tests.schedule.compiled import check, confirm_compiled
+from tests.schedule.support import bias_relu, confirm, elementwise, matmul
+from tests.support import Golden
+
+
+def staged(s: Schedule, factor: int = 4) -> LoopHandle:
+    """A product whose slices of B are copied, slice by slice, inside the loop over slices."""
+    i, j, r = s.loops("C")
+    ro, ri = s.split(r, factor)
+    s.reorder(ro, i, j, ri)
+    s.compute_at(s.cache_read("C", "B", "local"), ro)
+    return ro
+
+
+def test_double_buffer(golden: Golden) -> None:
+    confirm_compiled(golden, "double_buffer", matmul(3, 10, 4), lambda s: s.double_buffer("B_local", staged(s)))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_double_buffer_of_a_reduction_in_an_outer_loop(count: int) -> None:
+    program = bias_relu(6, 3, te.var("n"))
+    s = create_schedule(program)
+    o, _ = s.split(s.loops("D")[0], 2)
+    s.compute_at("C", o)
+    s.double_buffer("C", o, count)
+    check(program, s, {"n": 5})
+
+
+def test_double_buffer_refuses() -> None:
+    s = create_schedule(matmul(3, 8, 4))
+    ro = staged(s)
+    with pytest.raises(OptionError, match=r"(?s)1 is no number of versions.*give 2 or more"):
+        s.double_buffer("B_local", ro, 1)
+    s.double_buffer("B_local", ro)
+    with pytest.raises(AccessError, match=r"(?s)B_local outlives an iteration of loop r_o.*compute_at puts"):
+        s.double_buffer("B_local", ro)
+    s = create_schedule(elementwise(8))
+    s.compute_at("B", s.loops("C")[0])
+    s.parallel(s.loops("C")[0])
+    with pytest.raises(LoopKindError, match="loop i is parallel"):
+        s.double_buffer("B", s.loops("C")[0])
+
+
+def test_software_pipeline(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        ro = staged(s)
+        s.double_buffer("B_local", ro)
+        s.software_pipeline(ro, (0, 1))
+
+    confirm_compiled(golden, "software_pipeline", matmul(3, 10, 4), apply)
+
+
+def test_software_pipeline_needs_a_version_per_stage() -> None:
+    s = create_schedule(matmul(3, 16, 4))
+    ro = staged(s)
+    with pytest.raises(
+        NestingError, match=r"(?s)does not hold a sequence of statements.*double_buffer takes memory out"
+    ):
+        s.software_pipeline(ro, (0, 1))
+    s.double_buffer("B_local", ro)
+    with pytest.raises(DependenceError, match=r"(?s)before one of the iteration 2 before.*more versions"):
+        s.software_pipeline(ro, (0, 3))
+    with pytest.raises(DependenceError, match=r"(?s)before one of the iteration 2 before.*more versions"):
+        s.software_pipeline(ro, (0, 2))
+    with pytest.raises(DependenceError, match=r"(?s)before one of its own iteration.*give it a later stage"):
+        s.software_pipeline(ro, (1, 0))
+    with pytest.raises(DependenceError, match="before one of its own iteration"):
+        s.software_pipeline(ro, (0, 0), (1, 0))
+    s.software_pipeline(ro, (0, 2), (1, 0))
+    check(matmul(3, 16, 4), s)
+
+
+def test_software_pipeline_refuses_numbers_that_do_not_fit() -> None:
+    s = create_schedule(matmul(3, 8, 4))
+    ro = staged(s)
+    s.double_buffer("B_local", ro)
+    for stages, order in (((0,), None), ((1, 2), None), ((0, 1), (0, 0))):
+        with pytest.raises(OptionError, match=r"do not fit 2 statements"):
+            s.software_pipeline(ro, stages, order)
+
+
+def test_async_copy(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        staged(s)
+        s.async_copy("B_local", s.loops("B_local")[-1])
+
+    confirm(golden, "async_copy", matmul(3, 8, 4), apply)
+
+
+def test_async_copy_waits_once_for_both_operands() -> None:
+    program = matmul(4, 8, 4)
+    s = create_schedule(program)
+    for tile in [s.cache_read("C", operand, "shared") for operand in ("A", "B")]:
+        s.async_copy(tile, s.loops(tile)[-1])
+    assert (str(s).count("async_commit"), str(s).count("async_wait")) == (2, 1)
+
+
+def test_async_copy_refuses() -> None:
+    s = create_schedule(matmul(3, 10, 8))
+    staged(s)
+    a0, a1 = s.loops("B_local")[1:]
+    with pytest.raises(NestingError, match=f"B_local does not stand directly in {a0.name}"):
+        s.async_copy("B_local", a0)
+    with pytest.raises(BlockFormError, match=r"(?s)C does more than copy one element.*copy with cache_read"):
+        s.async_copy("C", s.loops("C")[-1])
+    _, tail = s.split(a1, 3)
+    with pytest.raises(ExtentError, match="has a tail"):
+        s.async_copy("B_local", tail)
+    s = create_schedule(matmul(3, 8, 8))
+    staged(s)
+    _, a0, a1 = s.loops("B_local")
+    s.reorder(a1, a0)
+    with pytest.raises(AccessError, match=f"{a0.name} does not run along rows of B_local"):
+        s.async_copy("B_local", a0)
+    s.reorder(a0, a1)
+    s.parallel(a0)
+    with pytest.raises(LoopKindError, match=f"loop {a0.name} is parallel; one thread starts the copies"):
+        s.async_copy("B_local", a1)
+
+
+def test_async_copy_refuses_a_copy_that_nobody_reads() -> None:
+    s = create_schedule(elementwise(8))
+    out = s.cache_write("C")
+    with pytest.raises(ConsumerError, match="nothing after it in its sequence reads C"):
+        s.async_copy(out, s.loops(out)[0])
+
+
+def test_prefetch(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        i, j, r = s.loops("C")
+        s.reorder(i, r, j)
+        s.prefetch("C", "B", r, 2)
+        s.vectorize(j)
+
+    confirm_compiled(golden, "prefetch", matmul(3, 6, 8), apply)
+
+
+def test_prefetch_refuses() -> None:
+    where = te.placeholder((8,), "int64", name="where")
+    a = te.placeholder((8,), name="A")
+    program = te.compute((8,), lambda i: a[te.clip(where[i], 0, 7)], name="C")
+    s = create_schedule(program)
+    (i,) = s.loops("C")
+    with pytest.raises(AccessError, match="where C reads A is itself read from memory"):
+        s.prefetch("C", "A", i)
+    s.prefetch("C", "where", i)
+    check(program, s)
+    s = create_schedule(elementwise(8))
+    with pytest.raises(NestingError, match="i is not a loop around C"):
+        s.prefetch("C", "B", s.loops("B")[0])
+    s.compute_at("B", s.loops("C")[0])
+    with pytest.raises(AccessError, match="B exists in one iteration of i only"):
+        s.prefetch("C", "B", s.loops("C")[0])
