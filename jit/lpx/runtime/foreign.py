@@ -28,11 +28,11 @@ def to_numpy(value: Any, name: str, *, writable: bool = False) -> Array:
     With `writable`, one that can be written to where the library allows it. Raises ArgumentError, naming parameter
     `name`, for anything else.
     """
-    if isinstance(value, np.ndarray) and hasattr(value, "mask"):  # without importing numpy.ma, which takes a while
-        hint = "pass a.filled(value) or a.data"
-        raise ArgumentError(f"{name} is a masked array, whose mask would be ignored", hint=hint)
     if isinstance(value, np.ndarray):
         array = cast(Array, value)
+        if hasattr(array, "mask"):  # asked without an import of numpy.ma, which takes a while
+            hint = "pass a.filled(value) or a.data"
+            raise ArgumentError(f"{name} is a masked array, whose mask would be ignored", hint=hint)
         return array if type(array) is np.ndarray else array.view(np.ndarray)
     if isinstance(value, (bool, int, float, np.generic)):
         return np.asarray(value)
