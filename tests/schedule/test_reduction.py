@@ -67,6 +67,16 @@ def test_decompose_reduction_keeps_tails() -> None:
         check(program, s, {"n": n})
 
 
+def test_decompose_reduction_below_a_loop_of_one_iteration() -> None:
+    """The first part of a sum starts its accumulators itself; the parts after it go on."""
+    program = total(10, "int32")
+    s = create_schedule(program)
+    ro, ri = s.split(s.loops("S")[1], 4)
+    s.partition(ro, 1)
+    s.decompose_reduction("S", ri)
+    check(program, s)
+
+
 def test_decompose_reduction_refuses() -> None:
     s = create_schedule(bias_relu(4, 3, 8))
     i, j, r = s.loops("C")
