@@ -656,7 +656,7 @@ def dots(k: int, lanes: int) -> tuple[Started, str]:
 @refused_by("check_nest")
 def an_operation_for_threads() -> Started:
     s, operation = dots(4, 4)
-    j, r = s.loops("C")
+    j, _ = s.loops("C")
     s.decompose_reduction("C", j)
     s.parallel(j)
     s.tensorize("C", j, operation)

@@ -16,6 +16,7 @@ from lpx.runtime import arrays
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.signature import Signature
 from lpx.schedule.schedule import Schedule, create_schedule
+from lpx.source import locating_errors
 from lpx.target import Target
 from lpx.te.lower import lower
 from lpx.te.tensor import Tensor
@@ -47,7 +48,8 @@ class Kernel(NativeFunction):
         return "\n".join([f"kernel {self.signature} for {self.forms.target}", *(f"  {n}" for n in self.forms.notes)])
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        return arrays.call(self.specialisation, args, kwargs)
+        with locating_errors():
+            return arrays.call(self.specialisation, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<lpx kernel {self.signature}>"
@@ -58,14 +60,15 @@ def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[
 
     Raises: TargetError when `target` cannot run here (see `lower_program`); CompileError when it cannot express it.
     """
-    forms = lower_program(program, target, fastmath=fastmath)
-    if not forms.target.runs_here:
-        raise TargetError(
-            f"code for {forms.target} does not run here",
-            hint="lpx.lower_program shows it; target='cpu' is this machine",
-        )
-    function = forms.schedule.function
-    compiled = compile_function(_identity(function), lambda: function, forms.target)
+    with locating_errors():
+        forms = lower_program(program, target, fastmath=fastmath)
+        if not forms.target.runs_here:
+            raise TargetError(
+                f"code for {forms.target} does not run here",
+                hint="lpx.lower_program shows it; target='cpu' is this machine",
+            )
+        function = forms.schedule.function
+        compiled = compile_function(_identity(function), lambda: function, forms.target)
     named = replace(compiled.signature, name=function.name)
     bound = dict(zip(_bound_names(named), function.constants.values(), strict=True))
     return Kernel(replace(compiled, signature=named), forms, bound)
@@ -73,7 +76,11 @@ def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[
 
 def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> LoweredKernel:
     """Every form of a program, for any target: IR, LLVM IR, assembly. Nothing is run."""
-    chosen = Target.parse(target)
+    with locating_errors():
+        return _lower(program, Target.parse(target), fastmath)
+
+
+def _lower(program: Program, chosen: Target, fastmath: Sequence[str]) -> LoweredKernel:
     if isinstance(program, Schedule):
         function = _with_flags(program.function, fastmath)
         schedule = program if function is program.function else create_schedule(function)

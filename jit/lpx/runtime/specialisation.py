@@ -13,6 +13,7 @@ from lpx.runtime.emitted.layout import ARGUMENT, BOUND, SPECIALISATION, argument
 from lpx.runtime.objects import LinkedObject
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.support import support_library
+from lpx.source import capture
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -112,7 +113,11 @@ class Specialisation:
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: no memory for scratch buffers")
         if 1 <= status <= len(self.signature.checks):
-            raise RuntimeCheckError(f"{name}: {self.signature.checks[status - 1]}")
+            raise RuntimeCheckError(
+                f"{name}: {self.signature.checks[status - 1]}",
+                hint="guard it by a condition (te.where, np.where), or pass other data",
+                span=capture(),
+            )
         raise InternalError(f"{name} returned status {status}, which none of its checks has")
 
     def _encode(self) -> Any:

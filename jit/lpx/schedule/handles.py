@@ -82,7 +82,7 @@ class HandleTable:
             return
         death = self.dead_blocks.get(name)
         if death is not None:
-            raise _dead(f"block {name}", death, "")
+            raise _dead(f"block {name}", death, f"the blocks are {', '.join(sorted(live)) or 'none'}")
         raise UnknownNameError(f"no block is named {name}", hint=f"the blocks are {', '.join(sorted(live)) or 'none'}")
 
 

@@ -116,7 +116,11 @@ def recheck(function: Function, loops: Sequence[Var]) -> None:
 def check_kind_free(loop: For) -> None:
     """Refuses a loop that already has a kind other than serial."""
     if loop.kind != "serial":
-        raise LoopKindError(f"loop {loop.var.name} is already {loop.kind}", mark=loop)
+        raise LoopKindError(
+            f"loop {loop.var.name} is already {loop.kind}",
+            hint="a loop has one kind: split it and give its parts one each",
+            mark=loop,
+        )
 
 
 def check_constant_extent(loop: For) -> None:

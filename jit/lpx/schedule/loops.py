@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr, Var
@@ -78,17 +78,17 @@ def _parts(
     if nparts is not None:
         _check_factor("nparts", nparts)
         return build.const(int(nparts)), (_divide(loop.extent, build.const(int(nparts)), tail),)
-    factors = (factor,) if isinstance(factor, int) else tuple(factor or ())
+    factors = tuple(factor) if isinstance(factor, Sequence) else (factor,)
     if not factors:
         raise OptionError("factor is empty", hint="give the extent of every inner loop")
     for f in factors:
         _check_factor("factor", f)
-    return None, tuple(build.const(int(f)) for f in factors)
+    return None, tuple(build.const(int(cast("int", f))) for f in factors)
 
 
 def _check_factor(what: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"{what}={value!r} is not a positive integer")
+        raise OptionError(f"{what}={value!r} is not a positive integer", hint="give 1 or more")
 
 
 def _divide(extent: Expr, count: Expr, tail: Tail) -> Expr:
@@ -243,7 +243,7 @@ def reorder(edit: Edit, *handles: LoopHandle) -> None:
         for i { for j { S } }  with (j, i)  ->  for j { for i { S } }
     """
     if len(handles) < 2:
-        raise OptionError("reorder takes two loops or more")
+        raise OptionError("reorder takes two loops or more", hint="give loops that stand inside each other")
     nodes = [edit.loop(h) for h in handles]
     if len({n.var for n in nodes}) != len(nodes):
         raise OptionError("a loop is given twice")

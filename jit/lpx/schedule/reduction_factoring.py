@@ -89,7 +89,11 @@ def check_reduce_loop(function: Function, block: Block, loop: For) -> None:
         if loop.var in expr_traverse.free_vars(value)
     }
     if kinds != {"reduce"}:
-        raise OptionError(f"{loop.var.name} is not a loop of the reduction of {block.name} alone", mark=loop)
+        raise OptionError(
+            f"{loop.var.name} is not a loop of the reduction of {block.name} alone",
+            hint="take a loop that only reduce axes are bound to",
+            mark=loop,
+        )
     for other in loops_binding(block, queries.loops_around(function, block), ("reduce",)):
         for bound in (other.start, other.extent):
             if not expr_traverse.free_vars(bound) <= set(function.symbols):

@@ -74,7 +74,9 @@ def _given_factors(given: object, extent: int | None, parts: int, max_innermost:
             f"decision {factors} does not fit", hint=f"give {parts - 1} factors, the last at most {max_innermost}"
         )
     if extent is not None and max(extent, 1) % math.prod(factors) != 0:
-        raise OptionError(f"decision {factors} does not divide the extent {extent}")
+        raise OptionError(
+            f"decision {factors} does not divide the extent {extent}", hint="give divisors, or pass exact=False"
+        )
     return factors
 
 

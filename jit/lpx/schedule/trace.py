@@ -14,7 +14,7 @@ from typing import Protocol
 from lpx.errors import TraceError
 from lpx.expr.nodes import Var
 from lpx.schedule.values import Json, from_json, to_python
-from lpx.source import Span
+from lpx.source import Span, capture
 
 VERSION = 1
 
@@ -128,7 +128,9 @@ class Trace:
                 raise TraceError(f"trace version {data['version']} is not {VERSION}", hint="record the trace again")
             return Trace(tuple(_instruction_from_json(i) for i in data["instructions"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TraceError(f"not a stored trace: {error}") from None
+            raise TraceError(
+                f"not a stored trace: {error}", hint="give a text that Trace.to_json wrote", span=capture()
+            ) from None
 
     def as_python(self) -> str:
         """A Python function `apply(s)` that does to schedule `s` what the trace did."""

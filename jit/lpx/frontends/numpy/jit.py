@@ -26,7 +26,7 @@ from lpx.graph.executable import Executable, compile_graph
 from lpx.runtime import arrays as generic
 from lpx.runtime.foreign import to_numpy
 from lpx.runtime.native import NativeFunction
-from lpx.source import capture
+from lpx.source import capture, locating_errors
 from lpx.target import Target
 
 TABLES = (functions, ufuncs)
@@ -131,6 +131,10 @@ class JitFunction(NativeFunction):
         return names, values
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
+        with locating_errors():
+            return self._located_call(args, kwargs)
+
+    def _located_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None) if "out" not in self._signature.parameters else None
         names, values = self._bind(args, kwargs)
         if any(isinstance(v, TracedArray) for v in values):
