@@ -251,6 +251,15 @@ func f(A: inout float32[5, 5]) {
     return s
 
 
+@refused_by("check_starts_kept")
+def fusing_a_sum_over_nothing() -> Started:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = start(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    s.fuse(*s.loops("C"))
+    return s
+
+
 # --- placement of producers --------------------------------------------------------------------------------------
 
 

@@ -146,7 +146,7 @@ def physical_size(buffer: Buffer) -> Expr:
         return size
     for extent, stride in zip(shape, buffer.strides, strict=True):
         size = _add(size, _times(fold(extent - 1), stride))
-    return size
+    return fold(build.maximum(size, 0))  # an extent may be 0
 
 
 def _row_major(shape: Sequence[Expr]) -> tuple[Expr, ...]:

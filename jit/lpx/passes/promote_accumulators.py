@@ -78,9 +78,9 @@ class _Promotion:
             if not tiles or not isinstance(child, For):
                 done.append(self._descend(child, analyzer))
                 continue
-            redirect = _Redirect(tiles, starts)
-            done = [redirect.statement(s) for s in done]
-            loop = self._descend(redirect.statement(child), analyzer)
+            begin = _Redirect(_starts_of(tiles, starts))  # of what stands before, nothing else, be it the same node
+            done = [begin.statement(s) for s in done]
+            loop = self._descend(_Redirect(_accesses_of(tiles)).statement(child), analyzer)
             done.extend(self._around(loop, child, tiles, starts, analyzer))
             registers.extend(tile.register for tile in tiles)
         if not registers and all(a is b for a, b in zip(done, stmts, strict=True)):
@@ -148,7 +148,7 @@ class _Promotion:
             slots = assign_slots(accesses, table.bound, analyzer, self._limit)
             if slots is not None:
                 tile = Tile(stmt.buffer, _register_like(stmt.buffer, slots), slots)
-                body = _Redirect([tile], {}).statement(stmt.body)
+                body = _Redirect(_accesses_of([tile])).statement(stmt.body)
                 return replace(stmt, buffer=tile.register, body=self.visit(body, analyzer))
         return traverse.rebuild(stmt, [self.visit(stmt.body, analyzer)], [])
 
@@ -200,15 +200,25 @@ def _starts(slot: Slot, access: Access, starts: Mapping[Slot, Access]) -> bool:
     return slot not in starts and access.is_store and access.is_certain and same_conditions(access, slot.first)
 
 
+_Targets = Mapping["Expr | Stmt", tuple[Buffer, Slot]]
+"""Loads and stores that are redirected, and where to."""
+
+
+def _accesses_of(tiles: Sequence[Tile]) -> _Targets:
+    """All accesses of the slots."""
+    return {a.node: (tile.register, slot) for tile in tiles for slot in tile.slots for a in slot.accesses}
+
+
+def _starts_of(tiles: Sequence[Tile], starts: Mapping[Slot, Access]) -> _Targets:
+    """The stores that start slots."""
+    return {starts[s].node: (tile.register, s) for tile in tiles for s in tile.slots if s in starts}
+
+
 class _Redirect:
     """Puts slots in place of the memory accesses that belong to them."""
 
-    def __init__(self, tiles: Sequence[Tile], starts: Mapping[Slot, Access]) -> None:
-        self._targets: dict[Expr | Stmt, tuple[Buffer, Slot]] = {}
-        for tile in tiles:
-            for slot in tile.slots:
-                accesses = (*slot.accesses, starts[slot]) if slot in starts else slot.accesses
-                self._targets.update((access.node, (tile.register, slot)) for access in accesses)
+    def __init__(self, targets: _Targets) -> None:
+        self._targets = targets
         self._memos: dict[Expr | None, dict[Expr, Expr]] = {}
 
     def statement(self, stmt: Stmt) -> Stmt:

@@ -182,6 +182,7 @@ def fuse(edit: Edit, *handles: LoopHandle) -> LoopHandle:
     for node in chain:
         nesting.check_serial(node)
     nesting.check_rectangular(chain)
+    nesting.check_starts_kept(edit.function, chain)
     analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, chain[0]))
     var = build.var("_".join(f.var.name for f in chain))
     values: dict[Var, Expr] = {}

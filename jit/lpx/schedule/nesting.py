@@ -11,7 +11,7 @@ from lpx.ir import nodes
 from lpx.ir.nodes import Block, For, Function, Stmt
 from lpx.schedule import queries
 from lpx.schedule.dependence import Conflict
-from lpx.schedule.errors import DependenceError, ExtentError, LoopKindError, NestingError, OptionError
+from lpx.schedule.errors import CoverageError, DependenceError, ExtentError, LoopKindError, NestingError, OptionError
 from lpx.schedule.linear import ZERO
 
 
@@ -60,6 +60,35 @@ def _described(stmt: Stmt) -> str:
 def check_rectangular(chain: Sequence[For]) -> None:
     """Refuses loops whose bounds depend on a loop further out in the chain."""
     check_bounds_follow(list(reversed(chain)))
+
+
+def check_starts_kept(function: Function, chain: Sequence[For]) -> None:
+    """Refuses to join a reduce loop that may have no iterations with a loop of other axes.
+
+    An empty reduction starts before its own loops; there would be none left to start before.
+    """
+    analyzer = queries.analyzer_of(function, queries.loops_around(function, chain[0]))
+    for block in queries.blocks_within(chain[-1].body):
+        if block.init is None:
+            continue
+        kinds = {f: _axis_kinds(block, f) for f in chain}
+        reduces = [f for f in chain if kinds[f] == {"reduce"}]
+        others = [f for f in chain if kinds[f] - {"reduce"}]
+        for loop in reduces if others else ():
+            if not analyzer.prove(loop.extent >= 1):
+                raise CoverageError(
+                    f"the reduction of {block.name} over {loop.var.name} may be empty, and would not even start",
+                    hint="decompose_reduction first, or fuse other loops",
+                    mark=loop,
+                )
+
+
+def _axis_kinds(block: Block, loop: For) -> set[str]:
+    return {
+        axis.kind
+        for axis, value in zip(block.axes, block.bindings, strict=True)
+        if loop.var in traverse.free_vars(value)
+    }
 
 
 def check_bounds_follow(chain: Sequence[For]) -> None:

@@ -1,0 +1,105 @@
+"""Cases that random programs have found, each as small as it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import lpx
+from lpx import te
+from lpx.schedule import Schedule
+from lpx.schedule.testing import check_equivalent
+
+
+def equal(program: te.Tensor, apply: Callable[[Schedule], object], **extents: int) -> Schedule:
+    """The schedule, which computes what the program does."""
+    s = lpx.create_schedule(program)
+    apply(s)
+    check_equivalent(te.lower(program), s.function, extents, relative=1e-6)
+    return s
+
+
+def windows(n: te.Dim) -> te.Tensor:
+    """Maxima over windows of 3 rows, of which the first lies outside."""
+    x, w = te.placeholder((2, n), "float16", "X"), te.reduce_axis(3, "w")
+
+    def row(j: te.Scalar) -> te.Scalar:
+        inside = (w - 1 >= 0) & (w - 1 < 2)
+        return te.max(te.where(inside, x[w - 1, j], -1.0), axis=w)
+
+    return te.compute((n,), row, name="C")
+
+
+def test_a_peeled_iteration_does_not_use_the_accumulator_of_the_others() -> None:
+    """The peeled iteration reads its accumulator by the same node as the loop after it."""
+    s = lpx.create_schedule(windows(te.var("n")))
+    s.cache_write("C")
+    x = np.arange(14, dtype=np.float16).reshape(2, 7) + 1
+    np.testing.assert_array_equal(lpx.build(s)(x), x.max(0))
+
+
+def row_sums(extent: te.Dim) -> te.Tensor:
+    a, r = te.placeholder((3, extent), name="A"), te.reduce_axis(extent, name="r")
+    return te.compute((3,), lambda i: te.sum(a[i, r], axis=r), name="C")
+
+
+@pytest.mark.parametrize("op", [te.sum, te.prod, te.min, te.max])
+def test_rfactor_over_the_only_reduce_loop(op: Callable[..., te.Scalar]) -> None:
+    a, r = te.placeholder((3, 5), name="A"), te.reduce_axis(5, name="r")
+    program = te.compute((3,), lambda i: op(a[i, r], axis=r), name="C")
+    s = equal(program, lambda s: s.rfactor("C", s.loops("C")[1]))
+    assert str(s).count("init {") == 1, "the parts need no start"
+
+
+def test_compute_at_where_a_vector_reads() -> None:
+    a, r = te.placeholder((4, 5), name="A"), te.reduce_axis(5, name="r")
+    b = te.compute((4, 5), lambda i, j: a[i, j] * 2.0, name="B")
+    program = te.compute((4,), lambda i: te.sum(b[i, r], axis=r), name="C")
+
+    def apply(s: Schedule) -> None:
+        s.cross_lane_reduce("C", s.loops("C")[1])
+        s.compute_at("B", s.loops("C")[0])
+
+    equal(program, apply)
+
+
+def test_compute_at_of_what_data_selects_reads_no_more_data() -> None:
+    """Where a tail keeps the gather from running, its positions are not read to find out what to compute."""
+    n = te.var("n")
+    a, k = te.placeholder((n,), name="A"), te.placeholder((5,), "int32", "K")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+
+    def gathered(j: te.Scalar) -> te.Scalar:
+        position = te.cast(k[j], "int64")
+        return te.where((position >= 0) & (position < n), b[te.clip(position, 0, n - 1)], 1.0)
+
+    program = te.compute((5,), gathered, name="C")
+
+    def apply(s: Schedule) -> None:
+        outer, _ = s.split(s.loops("C")[0], 4)
+        s.compute_at("B", outer)
+
+    for extent in (1, 7):
+        equal(program, apply, n=extent)
+
+
+def test_an_aligned_tensor_may_be_empty() -> None:
+    n = te.var("n")
+    a = te.placeholder((n, 3, 3), name="A")
+    b = te.compute((n, 3, 3), lambda i, j, k: a[i, j, k] + 1.0, name="B")
+    s = lpx.create_schedule(te.compute((n, 3, 3), lambda i, j, k: b[i, k, j] * 2.0, name="C"))
+    s.storage_align("B", 1, 8)
+    kernel = lpx.build(s)
+    assert kernel(np.empty((0, 3, 3), np.float32)).shape == (0, 3, 3)
+    x = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+    np.testing.assert_array_equal(kernel(x), (x + 1).transpose(0, 2, 1) * 2)
+
+
+def test_half_of_a_tensor_of_symbolic_length_can_be_read() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute(((n + 1) // 2,), lambda i: a[2 * i], name="B")
+    program = te.compute(b.shape, lambda i: b[i] * 2.0, name="C")
+    assert len(te.lower(program).symbols) == 1
