@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import pickle
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,6 +42,7 @@ class Request:
     runs: tuple[Run, ...]
     threads: int = 2
     is_scheduled: bool = True
+    target: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def answer(request: Request) -> Answer:
     """Compile once, run every set of arguments."""
     set_num_threads(request.threads)
     function = parse_function(request.text, request.constants)
-    kernel = build(create_schedule(function) if request.is_scheduled else function)
+    kernel = build(create_schedule(function) if request.is_scheduled else function, request.target)
     return Answer(tuple(_run(kernel, r) for r in request.runs))
 
 
@@ -74,14 +74,6 @@ def _run(kernel: Any, run: Run) -> tuple[Array, ...] | str:
 def _array_in(buffer: GuardedBuffer, like: Array) -> Array:
     memory = (ctypes.c_char * max(like.nbytes, 1)).from_address(buffer.address)
     return np.frombuffer(memory, like.dtype, like.size).reshape(like.shape)
-
-
-def read_only_inputs(arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """Copies that nobody can change by mistake."""
-    copies = tuple(np.array(a) for a in arrays)
-    for copy in copies:
-        copy.flags.writeable = False
-    return copies
 
 
 def main() -> None:

@@ -36,8 +36,8 @@ class Strip:
 def strip_of(analyzer: Analyzer, index: Expr, inner: Sequence[For]) -> Strip | None:
     """The indices that `index` takes while the loops `inner` run and all others stand still; None where unknown.
 
-    Example: i + 5*j while j runs over 0..3 is i, i + 5, i + 10. Vectors are unknown, and so are indices from memory: loops
-    over what they take would read that memory also where a tail or a condition keeps the access itself from it.
+    Example: i + 5*j while j runs over 0..3 is i, i + 5, i + 10. Vectors are unknown, and so are indices from memory:
+    loops over what they take would read that memory also where a tail or a condition keeps the access itself from it.
     """
     if index.lanes > 1 or rewriting.mentions_memory(index):
         return None
