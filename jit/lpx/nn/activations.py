@@ -12,14 +12,14 @@ from lpx.source import capture
 
 def _elementwise(name: str, x: Array, **attrs: Any) -> TracedArray:
     array = floats(name, x)
-    return array.trace.add(name, array, **attrs)
+    return array.owner.add(name, array, **attrs)
 
 
 @primitive
 def relu(x: Array) -> Array:
     """max(x, 0), of floats or integers; NaN stays NaN."""
     (array,) = traced(x)
-    return array.trace.add("relu", array)
+    return array.owner.add("relu", array)
 
 
 @primitive

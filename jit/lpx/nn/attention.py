@@ -30,7 +30,7 @@ def attention(
     Raises: DTypeError, ShapeError.
     """
     query = floats("attention", q)
-    trace = query.trace
+    trace = query.owner
     key, value = trace.array(k), trace.array(v)
     same_dtype("attention", query, key, value)
     _check_shapes(query, key, value)
@@ -74,12 +74,12 @@ def _groups(query: TracedArray, key: TracedArray) -> int:
 
 def _repeat_heads(x: TracedArray, groups: int) -> TracedArray:
     lead, rest = x.shape[:-2], x.shape[-2:]
-    wide = x.trace.add("broadcast", reshaped(x, (*lead, 1, *rest)), shape=(*lead, groups, *rest))
+    wide = x.owner.add("broadcast", reshaped(x, (*lead, 1, *rest)), shape=(*lead, groups, *rest))
     return reshaped(wide, (*lead[:-1], lead[-1] * groups, *rest))
 
 
 def _hide(scores: TracedArray, visible: TracedArray) -> TracedArray:
-    trace = scores.trace
+    trace = scores.owner
     hidden = trace.number(-math.inf, scores.dtype)
     return trace.add("where", trace.add("broadcast", visible, shape=scores.shape), scores, hidden)
 
@@ -87,6 +87,6 @@ def _hide(scores: TracedArray, visible: TracedArray) -> TracedArray:
 def _past(scores: TracedArray) -> TracedArray:
     """Which columns [m, n] a row may see when the last row sees all."""
     rows, columns = scores.shape[-2:]
-    row, column = (scores.trace.add("arange", size=n, start=0, step=1, dtype="int64") for n in (rows, columns))
-    offset = scores.trace.extent(columns - rows, np.int64)
+    row, column = (scores.owner.add("arange", size=n, start=0, step=1, dtype="int64") for n in (rows, columns))
+    offset = scores.owner.extent(columns - rows, np.int64)
     return reshaped(column, (1, columns)) <= reshaped(row, (rows, 1)) + offset

@@ -39,7 +39,7 @@ def conv2d(
     check_rank("conv2d", filters, "filters channels height width")
     same_dtype("conv2d", image, filters)
     pads = pair(padding, "padding")
-    made = image.trace.add(
+    made = image.owner.add(
         "conv",
         image,
         filters,
@@ -50,12 +50,12 @@ def conv2d(
         groups=groups,
     )
     if bias is not None:
-        made = made.trace.add("add", made, _per_channel(made, bias))
+        made = made.owner.add("add", made, _per_channel(made, bias))
     return activated(made, activation)
 
 
 def _per_channel(image: TracedArray, bias: Array) -> TracedArray:
-    values = image.trace.array(bias)
+    values = image.owner.array(bias)
     same_dtype("conv2d", image, values)
     if values.ndim != 1 or not shapes.same_dim(values.shape[0], image.shape[1]):
         raise ShapeError(
@@ -83,7 +83,7 @@ def max_pool(x: Array, kernel: Pair, stride: Pair | None = None, padding: Pair =
     (image,) = traced(x)
     check_rank("max_pool", image, "batch channels height width")
     taps, pads = _positive(pair(kernel, "kernel"), "kernel"), pair(padding, "padding")
-    return image.trace.add(
+    return image.owner.add(
         "max_pool",
         image,
         kernel=taps,
@@ -107,7 +107,7 @@ def avg_pool(
     image = floats("avg_pool", x)
     check_rank("avg_pool", image, "batch channels height width")
     taps, pads = _positive(pair(kernel, "kernel"), "kernel"), pair(padding, "padding")
-    return image.trace.add(
+    return image.owner.add(
         "avg_pool",
         image,
         kernel=taps,

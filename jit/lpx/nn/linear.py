@@ -17,11 +17,11 @@ def matmul(a: Array, b: Array, bias: Array | None = None, activation: Activation
     """
     x, y = traced(a, b)
     same_dtype("matmul", x, y)
-    product = x.trace.add("matmul", x, y)
+    product = x.owner.add("matmul", x, y)
     if bias is not None:
-        addend = x.trace.array(bias)
+        addend = x.owner.array(bias)
         same_dtype("matmul", product, addend)
-        product = x.trace.add("add", product, addend)
+        product = x.owner.add("add", product, addend)
     return activated(product, activation)
 
 

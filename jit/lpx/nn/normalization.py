@@ -13,14 +13,14 @@ from lpx.nn.primitive import Array, floats, primitive, same_dtype
 def softmax(x: Array, axis: int = -1) -> Array:
     """exp(x - max) / sum(exp(x - max)) along `axis` of floats [...]; a row with NaN or all -inf gives NaN."""
     array = floats("softmax", x)
-    return array.trace.add("softmax", array, axis=as_axis(array, axis), log=False)
+    return array.owner.add("softmax", array, axis=as_axis(array, axis), log=False)
 
 
 @primitive
 def log_softmax(x: Array, axis: int = -1) -> Array:
     """The logarithm of softmax along `axis` of floats [...]."""
     array = floats("log_softmax", x)
-    return array.trace.add("softmax", array, axis=as_axis(array, axis), log=True)
+    return array.owner.add("softmax", array, axis=as_axis(array, axis), log=True)
 
 
 @primitive
@@ -38,7 +38,7 @@ def layer_norm(
     Raises: DTypeError, ShapeError.
     """
     array = floats("layer_norm", x)
-    made = array.trace.add("layer_norm", array, axes=as_axes(array, axis), eps=float(eps))
+    made = array.owner.add("layer_norm", array, axes=as_axes(array, axis), eps=float(eps))
     return _affine("layer_norm", made, gamma, beta)
 
 
@@ -51,14 +51,14 @@ def rms_norm(x: Array, gamma: Array | None = None, eps: float = 1e-6, axis: int 
     Raises: DTypeError, ShapeError.
     """
     array = floats("rms_norm", x)
-    made = array.trace.add("rms_norm", array, axes=as_axes(array, axis), eps=float(eps))
+    made = array.owner.add("rms_norm", array, axes=as_axes(array, axis), eps=float(eps))
     return _affine("rms_norm", made, gamma, None)
 
 
 def _affine(name: str, x: TracedArray, gamma: Array | None, beta: Array | None) -> TracedArray:
     for operator, operand in (("mul", gamma), ("add", beta)):
         if operand is not None:
-            array = x.trace.array(operand)
+            array = x.owner.array(operand)
             same_dtype(name, x, array)
-            x = x.trace.add(operator, x, array)
+            x = x.owner.add(operator, x, array)
     return x

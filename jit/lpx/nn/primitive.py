@@ -40,7 +40,7 @@ def primitive(function: Callable[P, R]) -> Callable[P, R]:
 
 def traced(*arrays: Array) -> list[TracedArray]:
     """The arrays, of which one is traced at least, as traced arrays."""
-    trace = next(x.trace for x in arrays if isinstance(x, TracedArray))
+    trace = next(x.owner for x in arrays if isinstance(x, TracedArray))
     return [trace.array(x) for x in arrays]
 
 

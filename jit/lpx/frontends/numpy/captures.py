@@ -52,7 +52,7 @@ def captures_of(function: Callable[..., Any]) -> list[Capture]:
 
 
 def _is_own(function: FunctionType) -> bool:
-    return function.__module__.partition(".")[0] in _OWN_ROOTS
+    return str(function.__module__).partition(".")[0] in _OWN_ROOTS
 
 
 def _variables(function: FunctionType) -> Iterator[Capture]:

@@ -60,7 +60,7 @@ class Trace:
     def array(self, x: object) -> TracedArray:
         """`x` as a traced array: a traced array itself, an array, or what `np.asarray` makes of it."""
         if isinstance(x, TracedArray):
-            if x.trace is not self:
+            if x.owner is not self:
                 raise DefinitionError(
                     "an array of another traced function is used here", hint="pass it as an argument", span=capture()
                 )
@@ -114,7 +114,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Lens:
     """How an array shows elements of `base`, so that a change of one is seen in the other.
 
     `read` gives its value from that of the base, `write` the base's new value from its old one and the view's.
@@ -131,10 +131,11 @@ class TracedArray(ArrayOperators):
     """A tensor of the graph being traced. Assignment to it (`x[i] = v`, `x += v`) changes which value it holds.
 
     `weak` is the Python type of what was a Python number: it takes part in promotion as the number would. `number` is
-    its value, where it is known. As in NumPy, results without dimensions are scalars, which are never changed.
+    its value, where it is known. `lens` is set for a view of another array. As in NumPy, results without dimensions
+    are scalars, which are never changed.
     """
 
-    __slots__ = ("_seen", "_value", "number", "trace", "view", "weak")
+    __slots__ = ("_seen", "_value", "lens", "number", "owner", "weak")
 
     def __init__(
         self,
@@ -142,29 +143,29 @@ class TracedArray(ArrayOperators):
         value: Value,
         weak: type | None = None,
         number: Number | None = None,
-        view: View | None = None,
+        lens: Lens | None = None,
     ) -> None:
-        self.trace = trace
+        self.owner = trace
         self.weak = weak
         self.number = number
-        self.view = view
+        self.lens = lens
         self.is_scalar = not value.shape
         self._value = value
-        self._seen = None if view is None else view.base.value
+        self._seen = None if lens is None else lens.base.value
 
     @property
     def value(self) -> Value:
         """The value it holds now: a view's follows that of its base."""
-        if self.view is not None and self._seen is not self.view.base.value:
-            self._seen = self.view.base.value
-            self._value = self.view.read(self._seen)
+        if self.lens is not None and self._seen is not self.lens.base.value:
+            self._seen = self.lens.base.value
+            self._value = self.lens.read(self._seen)
         return self._value
 
     @value.setter
     def value(self, new: Value) -> None:
-        if self.view is not None:
-            self.view.base.value = self.view.write(self.view.base.value, new)
-            self._seen = self.view.base.value
+        if self.lens is not None:
+            self.lens.base.value = self.lens.write(self.lens.base.value, new)
+            self._seen = self.lens.base.value
         self._value = new
 
     @property
@@ -215,7 +216,7 @@ class TracedArray(ArrayOperators):
     @property
     def base(self) -> TracedArray | None:
         """The array this is a view of."""
-        return None if self.view is None else self.view.base
+        return None if self.lens is None else self.lens.base
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of ndarray, by the table."""
@@ -229,25 +230,25 @@ class TracedArray(ArrayOperators):
         def call(*args: Any, **kwargs: Any) -> Any:
             if row in registry.FUNCTIONS:
                 return row(self, *args, **kwargs)
-            return row(self.trace, self, *args, **kwargs)
+            return row(self.owner, self, *args, **kwargs)
 
         return call
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Called by NumPy when a ufunc meets a traced array."""
-        return registry.PROTOCOLS["__array_ufunc__"](self.trace, ufunc, method, inputs, kwargs)
+        return registry.PROTOCOLS["__array_ufunc__"](self.owner, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Called by NumPy when one of its functions meets a traced array."""
-        return registry.PROTOCOLS["__array_function__"](self.trace, function, args, kwargs)
+        return registry.PROTOCOLS["__array_function__"](self.owner, function, args, kwargs)
 
     def __getitem__(self, key: object) -> Any:
-        return registry.PROTOCOLS["__getitem__"](self.trace, self, key)
+        return registry.PROTOCOLS["__getitem__"](self.owner, self, key)
 
     def __setitem__(self, key: object, value: object) -> None:
-        registry.PROTOCOLS["__setitem__"](self.trace, self, key, value)
+        registry.PROTOCOLS["__setitem__"](self.owner, self, key, value)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -300,9 +301,9 @@ def assign(target: object, result: TracedArray) -> TracedArray:
 
 def overwrite(target: TracedArray, result: TracedArray) -> TracedArray:
     """Give `target` the elements of `result`, broadcast and converted to its dtype whatever they are."""
-    stored = result.trace.cast(result, target.value.dtype)
+    stored = result.owner.cast(result, target.value.dtype)
     if stored.shape != target.shape:
-        stored = stored.trace.add("broadcast", stored, shape=target.shape)
+        stored = stored.owner.add("broadcast", stored, shape=target.shape)
     target.value = stored.value
     return target
 

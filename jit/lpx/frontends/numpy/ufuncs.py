@@ -276,7 +276,10 @@ def _frexp(builder: GraphBuilder, x: Value) -> tuple[Value, Value]:
 
 @ufunc("spacing")
 def _spacing(builder: GraphBuilder, x: Value) -> Value:
-    infinity = builder.add("copysign", (number(builder, math.inf, x), x))
+    """The distance to the next float away from 0; of float16, as NumPy has it, to the next larger one."""
+    infinity = number(builder, math.inf, x)
+    if x.dtype.bits > 16:
+        infinity = builder.add("copysign", (infinity, x))
     return builder.add("sub", (builder.add("nextafter", (x, infinity)), x))
 
 

@@ -1,4 +1,4 @@
-"""Floats taken apart into mantissa and exponent, and put together: ldexp, frexp."""
+"""Floats by their bits: ldexp, frexp, nextafter."""
 
 from __future__ import annotations
 
@@ -77,6 +77,19 @@ def _frexp_exponent(x: Expr) -> Expr:
     return build.select(splits, exponent, 0)
 
 
+def _nextafter(x: Expr, to: Expr) -> Expr:
+    """The float next to x in the direction of `to`: of one sign, integers count floats in order."""
+    integer = dtypes.parse(f"int{x.dtype.bits}")
+    bits = build.bitcast(x, integer)
+    outwards = (x < to) == (x > 0.0)
+    neighbour = build.bitcast(build.select(outwards, bits + 1, bits - 1), x.dtype)
+    smallest = build.call("copysign", build.bitcast(build.const(1, integer), x.dtype), to)
+    moved = build.select(x == 0.0, smallest, neighbour)
+    unordered = build.call("isnan", x) | build.call("isnan", to)
+    return build.select(unordered, x + to, build.select(x == to, to, moved))
+
+
+elementwise("nextafter", _nextafter)
 elementwise("ldexp", _ldexp)
 elementwise("frexp_mantissa", _frexp_mantissa)
 elementwise("frexp_exponent", _frexp_exponent)

@@ -133,7 +133,7 @@ def _define_searchsorted(inputs: Inputs, attrs: Attrs) -> Outputs:
             probe = found + ((1 << power) - 1)
             inside = probe < length
             safe = build.select(inside, probe, 0)
-            found = build.select(inside & goes_behind(sorted_[safe], values[i]), found + (1 << power), found)
+            found = found + build.select(inside & goes_behind(sorted_[safe], values[i]), 1 << power, 0)
         return found
 
     return (te.compute(values.shape, at, name="searchsorted"),)

@@ -39,7 +39,7 @@ def _define_integer_power(inputs: Inputs, _: Attrs) -> Outputs:
 def _by_squaring(result: Expr, factor: Expr, power: Expr) -> Expr:
     bits = power.dtype.bits - power.dtype.is_signed
     for bit in range(bits):
-        result = build.select((power >> bit) & 1 != 0, result * factor, result)
+        result = result * build.select((power >> bit) & 1 != 0, factor, 1)
         factor = factor * factor
     return result
 

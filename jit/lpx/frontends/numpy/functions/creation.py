@@ -112,8 +112,8 @@ def promotable(x: TracedArray) -> Any:
     return x.dtype if x.weak is None else x.weak(0)
 
 
-def unified(trace: Trace, arrays: Any) -> list[TracedArray]:
-    """The arrays in their common dtype."""
+def unified(trace: Trace, arrays: Any, *, weak: bool = True) -> list[TracedArray]:
+    """The arrays in their common dtype; unless `weak`, Python numbers count as the arrays np.asarray makes of them."""
     traced = [trace.array(a) for a in arrays]
-    dtype = np.result_type(*[promotable(t) for t in traced])
+    dtype = np.result_type(*[promotable(t) if weak else t.dtype for t in traced])
     return [trace.cast(t, dtype) for t in traced]

@@ -31,12 +31,12 @@ def gather(x: TracedArray, axes: Sequence[int], places: Sequence[TracedArray]) -
         for axis, place in zip(reversed(axes), reversed(places), strict=True):
             x = gather(x, [axis], [place])
         return x
-    return x.trace.add("gather", x, *places, axes=tuple(axes))
+    return x.owner.add("gather", x, *places, axes=tuple(axes))
 
 
 def scatter(x: TracedArray, axes: Sequence[int], places: Sequence[TracedArray], value: TracedArray) -> None:
     """Write `value`, broadcast, where `gather` would read; of equal places the last one counts."""
-    trace = x.trace
+    trace = x.owner
     common = shapes.broadcast_shapes([p.shape for p in places])
     rest = tuple(d for a, d in enumerate(x.shape) if a not in axes)
     lead = axes[0] if _are_adjacent(axes) else 0
@@ -56,7 +56,7 @@ def _blank(trace: Trace, x: TracedArray, shape: Sequence[shapes.Dim]) -> TracedA
 
 def _axes_first(x: TracedArray, axes: Sequence[int]) -> TracedArray:
     """A view of `x` with `axes` in front."""
-    return shaping.transpose(x.trace, x, [*axes, *(a for a in range(x.ndim) if a not in axes)])
+    return shaping.transpose(x.owner, x, [*axes, *(a for a in range(x.ndim) if a not in axes)])
 
 
 def _integers(trace: Trace, indices: Any) -> TracedArray:

@@ -17,7 +17,7 @@ from lpx.errors import DefinitionError, DTypeError, IndexRangeError, Unsupported
 from lpx.expr import build
 from lpx.frontends.numpy.functions import gathering
 from lpx.frontends.numpy.registry import protocol
-from lpx.frontends.numpy.trace import Trace, TracedArray, View, assign
+from lpx.frontends.numpy.trace import Lens, Trace, TracedArray, assign
 from lpx.graph.nodes import Value
 from lpx.graph.shapes import Dim
 from lpx.source import capture
@@ -69,12 +69,12 @@ def setitem(trace: Trace, x: TracedArray, key: object, value: object) -> None:
 
 
 def _is_same_view(value: object, x: TracedArray, selection: Selection) -> bool:
-    view = value.view if isinstance(value, TracedArray) else None
+    view = value.lens if isinstance(value, TracedArray) else None
     return view is not None and view.base is x and view.selection == selection
 
 
 def _basic(x: TracedArray, selection: Selection) -> TracedArray:
-    builder = x.trace.builder
+    builder = x.owner.builder
     starts, steps, sizes = selection.starts, selection.steps, selection.sizes
 
     def read(base: Value) -> Value:
@@ -87,7 +87,7 @@ def _basic(x: TracedArray, selection: Selection) -> TracedArray:
         ranged = builder.add("reshape", (new,), shape=sizes) if sizes != selection.shape else new
         return builder.add("update_slice", (base, ranged), starts=starts, steps=steps)
 
-    return TracedArray(x.trace, read(x.value), view=View(x, read, write, selection))
+    return TracedArray(x.owner, read(x.value), lens=Lens(x, read, write, selection))
 
 
 def _assign_masked(trace: Trace, x: TracedArray, mask: TracedArray, value: TracedArray) -> None:

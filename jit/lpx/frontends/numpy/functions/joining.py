@@ -34,7 +34,7 @@ def concatenate(trace: Trace, arrays: Any, axis: int | None = 0, dtype: Any = No
 
 def _parts(trace: Trace, arrays: Any) -> list[TracedArray]:
     """The arrays, or the rows of one array, in their common dtype."""
-    parts = unified(trace, list(arrays))
+    parts = unified(trace, list(arrays), weak=False)
     if not parts:
         raise ShapeError("no array is given", hint="give one or more", span=capture())
     return parts

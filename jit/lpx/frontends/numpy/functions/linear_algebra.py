@@ -36,7 +36,7 @@ def contract(trace: Trace, terms: Sequence[str], result: str, arrays: Sequence[T
 @function(np.dot, method="dot")
 def dot(trace: Trace, a: Any, b: Any, out: Any = None) -> TracedArray:
     """np.dot."""
-    x, y = unified(trace, [a, b])
+    x, y = unified(trace, [a, b], weak=False)
     if not x.ndim or not y.ndim:
         return stored(out, x * y)
     if x.ndim <= 2 and y.ndim <= 2:
@@ -49,14 +49,14 @@ def vdot(trace: Trace, a: Any = None, b: Any = None, x1: Any = None, x2: Any = N
     """np.vdot of the flattened arrays, or np.linalg.vecdot along an axis."""
     if x1 is None:
         return dot(trace, shaping.ravel(trace, a), shaping.ravel(trace, b))
-    x, y = unified(trace, [x1, x2])
+    x, y = unified(trace, [x1, x2], weak=False)
     return apply(np.vecdot, shaping.moveaxis(trace, x, axis, -1), shaping.moveaxis(trace, y, axis, -1))
 
 
 @function(np.inner)
 def inner(trace: Trace, a: Any, b: Any) -> TracedArray:
     """np.inner."""
-    x, y = unified(trace, [a, b])
+    x, y = unified(trace, [a, b], weak=False)
     return x * y if not x.ndim or not y.ndim else tensordot(trace, x, y, ([-1], [-1]))
 
 
@@ -70,7 +70,7 @@ def outer(trace: Trace, a: Any, b: Any, out: Any = None) -> TracedArray:
 @function(np.tensordot, np.linalg.tensordot)
 def tensordot(trace: Trace, a: Any = None, b: Any = None, axes: Any = 2, x1: Any = None, x2: Any = None) -> TracedArray:
     """np.tensordot."""
-    x, y = unified(trace, [a if x1 is None else x1, b if x2 is None else x2])
+    x, y = unified(trace, [a if x1 is None else x1, b if x2 is None else x2], weak=False)
     if is_list(axes):
         left, right = ([shaping.as_axis(t, k) for k in as_tuple(pair)] for t, pair in zip((x, y), axes, strict=True))
     else:
@@ -99,7 +99,7 @@ def einsum(trace: Trace, *operands: Any, out: Any = None) -> TracedArray:
         raise UnsupportedError(
             "np.einsum without a string of subscripts", hint='write it as np.einsum("ij,jk->ik", a, b)', span=capture()
         )
-    arrays = unified(trace, operands[1:])
+    arrays = unified(trace, operands[1:], weak=False)
     terms, result = _parse_subscripts(operands[0].replace(" ", ""), arrays)
     return stored(out, contract(trace, terms, result, arrays))
 
@@ -142,7 +142,7 @@ def _parse_subscripts(subscripts: str, arrays: Sequence[TracedArray]) -> tuple[l
 @function(np.kron)
 def kron(trace: Trace, a: Any, b: Any) -> TracedArray:
     """np.kron."""
-    x, y = unified(trace, [a, b])
+    x, y = unified(trace, [a, b], weak=False)
     rank = max(x.ndim, y.ndim)
     left, right = ((*(1,) * (rank - t.ndim), *t.shape) for t in (x, y))
     product = shaping.reshaped(x, [d for extent in left for d in (extent, 1)]) * shaping.reshaped(
@@ -194,7 +194,7 @@ def _vector_norm(x: TracedArray, order: Any, axes: tuple[int, ...], keepdims: bo
     if order in (np.inf, -np.inf):
         return reduce("reduce_max" if order > 0 else "reduce_min", magnitudes, axes, keepdims)
     if order == 0:
-        return sum_of(x.trace.cast(x != 0, x.dtype), axes, keepdims)
+        return sum_of(x.owner.cast(x != 0, x.dtype), axes, keepdims)
     if order == 1:
         return sum_of(magnitudes, axes, keepdims)
     exponent = float(order)
@@ -204,7 +204,7 @@ def _vector_norm(x: TracedArray, order: Any, axes: tuple[int, ...], keepdims: bo
 @function(np.convolve)
 def convolve(trace: Trace, a: Any, v: Any, mode: str = "full") -> TracedArray:
     """np.convolve of 1-D arrays."""
-    x, w = unified(trace, [shaping.at_least(trace.array(t), 1) for t in (a, v)])
+    x, w = unified(trace, [shaping.at_least(trace.array(t), 1) for t in (a, v)], weak=False)
     if shapes.static(w.shape, "np.convolve")[0] > shapes.static(x.shape, "np.convolve")[0]:
         x, w = w, x
     return _sliding_products(trace, x, getitem(trace, w, slice(None, None, -1)), mode)
@@ -213,7 +213,7 @@ def convolve(trace: Trace, a: Any, v: Any, mode: str = "full") -> TracedArray:
 @function(np.correlate)
 def correlate(trace: Trace, a: Any, v: Any, mode: str = "valid") -> TracedArray:
     """np.correlate of 1-D arrays."""
-    x, w = unified(trace, [shaping.at_least(trace.array(t), 1) for t in (a, v)])
+    x, w = unified(trace, [shaping.at_least(trace.array(t), 1) for t in (a, v)], weak=False)
     if shapes.static(w.shape, "np.correlate")[0] <= shapes.static(x.shape, "np.correlate")[0]:
         return _sliding_products(trace, x, w, mode)
     return getitem(trace, _sliding_products(trace, w, x, mode), slice(None, None, -1))

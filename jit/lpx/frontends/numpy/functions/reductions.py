@@ -19,7 +19,7 @@ from lpx.source import capture
 
 def reduce(operator: str, x: TracedArray, axis: Any, keepdims: Any = False) -> TracedArray:
     """A reduction operator over `axis`; None means all axes."""
-    return x.trace.add(operator, x, axes=shaping.as_axes(x, axis), keepdims=keepdims is True)
+    return x.owner.add(operator, x, axes=shaping.as_axes(x, axis), keepdims=keepdims is True)
 
 
 def as_bool(x: TracedArray) -> TracedArray:
@@ -39,12 +39,12 @@ def accumulating(x: TracedArray, dtype: Any = None) -> np.dtype[Any]:
 def widened(x: TracedArray) -> TracedArray:
     """`x` in float32 where it is a narrower float, so that sums are rounded once."""
     dtype = x.value.dtype
-    return x.trace.cast(x, "float32") if dtype.is_float and dtype.bits < 32 else x
+    return x.owner.cast(x, "float32") if dtype.is_float and dtype.bits < 32 else x
 
 
 def sum_of(x: TracedArray, axis: Any, keepdims: Any = False) -> TracedArray:
     """The sum in the dtype of `x`, rounded once."""
-    return x.trace.cast(reduce("reduce_sum", widened(x), axis, keepdims), x.dtype)
+    return x.owner.cast(reduce("reduce_sum", widened(x), axis, keepdims), x.dtype)
 
 
 def stored(out: Any, result: TracedArray) -> TracedArray:
@@ -158,7 +158,7 @@ def _running(operator: str) -> Callable[..., TracedArray]:
 
 def running(operator: str, x: TracedArray, axis: Any, dtype: Any = None) -> TracedArray:
     """A running sum or product along `axis`, of the flattened array for None."""
-    trace = x.trace
+    trace = x.owner
     converted = trace.cast(x, accumulating(x, dtype))
     if axis is None:
         converted, axis = shaping.ravel(trace, converted), 0

@@ -11,7 +11,7 @@ import numpy as np
 from lpx.errors import ShapeError, UnsupportedError
 from lpx.expr.nodes import Expr
 from lpx.frontends.numpy.registry import Function, function, method
-from lpx.frontends.numpy.trace import Trace, TracedArray, View, as_tuple, is_list
+from lpx.frontends.numpy.trace import Lens, Trace, TracedArray, as_tuple, is_list
 from lpx.graph import shapes
 from lpx.graph.nodes import Value
 from lpx.graph.shapes import Dim
@@ -36,7 +36,7 @@ def as_axis(x: TracedArray, axis: Any) -> int:
 
 def reshaped(x: TracedArray, shape: Sequence[Dim]) -> TracedArray:
     """A view of `x` in another shape."""
-    old, builder = x.shape, x.trace.builder
+    old, builder = x.shape, x.owner.builder
 
     def read(base: Value) -> Value:
         return builder.add("reshape", (base,), shape=tuple(shape))
@@ -44,7 +44,7 @@ def reshaped(x: TracedArray, shape: Sequence[Dim]) -> TracedArray:
     def write(_: Value, new: Value) -> Value:
         return builder.add("reshape", (new,), shape=old)
 
-    return TracedArray(x.trace, read(x.value), view=View(x, read, write))
+    return TracedArray(x.owner, read(x.value), lens=Lens(x, read, write))
 
 
 @function(np.reshape)
@@ -122,7 +122,7 @@ def transpose(trace: Trace, a: Any, axes: Any = None) -> TracedArray:
     def write(_: Value, new: Value) -> Value:
         return trace.builder.add("transpose", (new,), axes=inverse)
 
-    return TracedArray(trace, read(x.value), view=View(x, read, write))
+    return TracedArray(trace, read(x.value), lens=Lens(x, read, write))
 
 
 @method("transpose")

@@ -34,7 +34,7 @@ def _count(x: TracedArray, axis: Any) -> Dim:
 
 def _mean(x: TracedArray, axis: Any, keepdims: Any) -> TracedArray:
     """The mean of floats of at least float32."""
-    return reduce("reduce_sum", x, axis, keepdims) / x.trace.extent(_count(x, axis), x.dtype)
+    return reduce("reduce_sum", x, axis, keepdims) / x.owner.extent(_count(x, axis), x.dtype)
 
 
 @function(np.mean, method="mean")
