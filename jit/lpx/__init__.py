@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lpx import errors as errors
     from lpx import knobs as knobs
     from lpx import nn as nn
+    from lpx import onnx as onnx
     from lpx import te as te
     from lpx.driver.build import build as build
     from lpx.driver.build import lower_program as lower_program
@@ -39,6 +40,7 @@ _PUBLIC = {  # name -> the module that defines it, or the module itself
     "knobs": "lpx.knobs",
     "lower_program": "lpx.driver.build",
     "nn": "lpx.nn",
+    "onnx": "lpx.onnx",
     "replay": "lpx.schedule",
     "set_num_threads": "lpx.runtime",
     "te": "lpx.te",

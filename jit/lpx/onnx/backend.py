@@ -28,7 +28,7 @@ class LpxRep(base.BackendRep):
         given = cast("Sequence[Any]", inputs) if isinstance(inputs, list | tuple) else [inputs]
         names = [t.name for t in (*self.model.inputs, *self.model.optional_inputs)]
         results = self.model.run(dict(zip(names, given, strict=False)))
-        return tuple(results[t.name] for t in self.model.outputs)
+        return tuple(results.values())
 
 
 class LpxBackend(base.Backend):

@@ -35,7 +35,7 @@ VALUE_LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """An input or output as the model declares it.
+    """An input as the model declares it.
 
     A dimension is an extent, a name, or None; a shape of None is unknown.
     """
@@ -59,7 +59,10 @@ class _Argument:
     data: bytes | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        typed = f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.data is None:
+            return typed
+        return f"{typed} = {np.frombuffer(self.data, self.dtype.to_numpy()).tolist()}"
 
 
 _Key = tuple[_Argument, ...]
@@ -84,7 +87,7 @@ class Model(NativeFunction):
         declared = [_declared(info) for info in program.graph.input]
         self.inputs = tuple(t for t in declared if t.name not in defaults)
         self.optional_inputs = tuple(t for t in declared if t.name in defaults)
-        self.outputs = tuple(_declared(info) for info in program.graph.output)
+        self.outputs = tuple(info.name for info in program.graph.output)
 
     @property
     def name(self) -> str:
@@ -97,7 +100,7 @@ class Model(NativeFunction):
         Raises: ArgumentError for missing, unknown or unfit arrays; what importing and compiling raise.
         """
         results = self._run(inputs)
-        return {t.name: array for t, array in zip(self.outputs, results, strict=True)}
+        return dict(zip(self.outputs, results, strict=True))
 
     def compile(self, inputs: Mapping[str, Any]) -> Executable:
         """The machine code for arrays like these, by name."""

@@ -8,7 +8,7 @@ is made from (a broadcast, an `arange`) stays a node, because making it again is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operators import lookup
+from lpx.graph.rewrites.editing import constant_values, without_dead_nodes
 from lpx.graph.rewrites.evaluate import run_constants, size_of
 from lpx.target import Target
 
@@ -26,7 +27,7 @@ SMALL = 1024
 
 def fold_constants(graph: Graph, target: Target) -> Graph:
     """`graph` with every value that is worth it computed; `target` is this machine."""
-    sources = _constant_sources(graph)
+    sources = constant_values(graph)
     folded = _worth_folding(graph, sources)
     if not folded:
         return graph
@@ -34,16 +35,6 @@ def fold_constants(graph: Graph, target: Target) -> Graph:
     known = Graph("constants", (), tuple(constant_nodes), tuple(folded), graph.constants)
     arrays = dict(zip(folded, run_constants(without_dead_nodes(known), target), strict=True))
     return without_dead_nodes(_with_arrays(graph, arrays))
-
-
-def _constant_sources(graph: Graph) -> dict[Value, int]:
-    """The values that depend on no input, with the number of elements of the constants they are made from."""
-    sources = {value: array.size for value, array in graph.constants.items()}
-    for node in graph.nodes:
-        if all(v is None or v in sources for v in node.inputs):
-            size = sum(sources[v] for v in node.inputs if v is not None)
-            sources.update(dict.fromkeys(node.outputs, size))
-    return sources
 
 
 def _worth_folding(graph: Graph, sources: Mapping[Value, int]) -> list[Value]:
@@ -82,19 +73,3 @@ def _with_arrays(graph: Graph, arrays: Mapping[Value, NDArray[Any]]) -> Graph:
 def _number(value: Value, array: NDArray[Any]) -> Node:
     number = array.astype(np.float64).item() if value.dtype.is_float else array.item()
     return Node(lookup("full"), (), {"shape": (), "value": number, "dtype": value.dtype.name}, (value,))
-
-
-def without_dead_nodes(graph: Graph) -> Graph:
-    """`graph` with only the nodes and constants that its outputs need."""
-    needed: set[Value] = set(graph.outputs)
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(node.outputs):
-            kept.append(node)
-            needed.update(_given(node.inputs))
-    constants = {v: a for v, a in graph.constants.items() if v in needed}
-    return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
-
-
-def _given(values: Sequence[Value | None]) -> list[Value]:
-    return [v for v in values if v is not None]
