@@ -15,6 +15,7 @@ from lpx.schedule import (
     inlining,
     kinds,
     layouts,
+    padding,
     parallel_regions,
     pipelining,
     placement,
@@ -70,6 +71,7 @@ class Schedule(Session):
     storage_align = storage.storage_align
     transform_layout = layouts.transform_layout
     pack = layouts.pack
+    pad = padding.pad
 
     decompose_reduction = reduction.decompose_reduction
     rfactor = reduction_factoring.rfactor
