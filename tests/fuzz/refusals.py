@@ -591,6 +591,16 @@ def a_start_in_the_middle() -> Started:
     return s
 
 
+@refused_by("check_begins", is_unsound=True)
+def a_start_in_a_tail() -> Started:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = start(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    s.split(s.loops("C")[1], 2, tail="peel")
+    s.decompose_reduction("C_tail", s.loops("C_tail")[1])
+    return s
+
+
 @refused_by("check_start_may_move", is_unsound=True)
 def a_start_that_another_block_spoils() -> Started:
     s = text("""

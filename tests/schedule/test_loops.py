@@ -8,6 +8,7 @@ from lpx import te
 from lpx.ir.parser import parse_function
 from lpx.schedule import Schedule, create_schedule
 from lpx.schedule.errors import (
+    CoverageError,
     DeadHandleError,
     DependenceError,
     ExtentError,
@@ -137,13 +138,21 @@ def test_fuse(golden: Golden) -> None:
 
 
 def test_fuse_three_with_starts() -> None:
-    program = _matmul()
+    program = matmul(te.var("m"), 7, te.var("n"))
     s = create_schedule(program)
     i, j, r = s.loops("C")
     _, first = s.partition(i, 2)
     s.fuse(first, *s.loops("C_rest")[1:])
     s.fuse(j, r)
     check_equivalent(te.lower(program), s.function, SIZES)
+
+
+def test_fuse_keeps_the_start_of_a_sum_that_may_be_empty() -> None:
+    s = create_schedule(_matmul())
+    i, j, r = s.loops("C")
+    with pytest.raises(CoverageError, match="the reduction of C over vr may be empty, and would not even start"):
+        s.fuse(j, r)
+    s.fuse(i, j)
 
 
 def test_fuse_refuses() -> None:

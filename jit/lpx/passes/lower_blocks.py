@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lpx.arith.analyzer import Analyzer
 from lpx.errors import InternalError
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
@@ -17,7 +18,7 @@ from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Stmt
 from lpx.passes.copying import instantiate
-from lpx.passes.folding import conjunction, conjuncts, constant, fold
+from lpx.passes.folding import conjunction, conjuncts, constant
 
 Path = tuple[Stmt, ...]
 """Statements around a position, outermost first. An `If` stands for its condition: its block is in `then`."""
@@ -117,7 +118,8 @@ def _starts_at_zero(block: Block, path: Path) -> bool:
     """Whether every reduce axis is 0 in the first iteration: the loops of a peeled tail go on with an accumulation."""
     starts = {s.var: s.start for s in path if isinstance(s, For)}
     firsts = (expr_traverse.substitute(b, starts) for a, b in _axes(block) if a.kind == "reduce")
-    return all(constant(expr_traverse.transform(first, fold)) == 0 for first in firsts)
+    analyzer = Analyzer()
+    return all(analyzer.equal(first, build.const(0)) for first in firsts)
 
 
 def _axes(block: Block) -> list[tuple[Axis, Expr]]:

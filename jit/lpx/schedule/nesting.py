@@ -63,23 +63,21 @@ def check_rectangular(chain: Sequence[For]) -> None:
 
 
 def check_starts_kept(function: Function, chain: Sequence[For]) -> None:
-    """Refuses to join a reduce loop that may have no iterations with a loop of other axes.
+    """Refuses to join a loop of a reduction that may be empty with a loop of other axes.
 
     An empty reduction starts before its own loops; there would be none left to start before.
     """
-    analyzer = queries.analyzer_of(function, queries.loops_around(function, chain[0]))
+    analyzer = queries.analyzer_of(function)
     for block in queries.blocks_within(chain[-1].body):
-        if block.init is None:
+        kinds = {kind for f in chain for kind in _axis_kinds(block, f)}
+        if block.init is None or len(kinds) < 2 or "reduce" not in kinds:
             continue
-        kinds = {f: _axis_kinds(block, f) for f in chain}
-        reduces = [f for f in chain if kinds[f] == {"reduce"}]
-        others = [f for f in chain if kinds[f] - {"reduce"}]
-        for loop in reduces if others else ():
-            if not analyzer.prove(loop.extent >= 1):
+        for axis in block.axes:
+            if axis.kind == "reduce" and not analyzer.prove(axis.extent >= 1):
                 raise CoverageError(
-                    f"the reduction of {block.name} over {loop.var.name} may be empty, and would not even start",
+                    f"the reduction of {block.name} over {axis.var.name} may be empty, and would not even start",
                     hint="decompose_reduction first, or fuse other loops",
-                    mark=loop,
+                    mark=block,
                 )
 
 

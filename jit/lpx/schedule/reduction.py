@@ -13,7 +13,7 @@ from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Alloc, Block, For, Stmt, Store
+from lpx.ir.nodes import Alloc, Block, For, Function, Stmt, Store
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import BlockFormError, DependenceError, ExtentError, NestingError
 from lpx.schedule.handles import BlockHandle, LoopHandle
@@ -43,6 +43,8 @@ def decompose_reduction(edit: Edit, block: BlockLike, loop: LoopHandle) -> Block
     inside = check_loop_above(reduction, outer, around)
     check_open_place(queries.path_to(edit.function, outer))
     check_reduces_inside(reduction, [f for f in around if f not in inside])
+    single = [f for f in around if f in inside or queries.constant_value(f.extent) == 1]
+    check_begins(edit.function, reduction, single)
     check_start_may_move(reduction, reduction.init, outer)
     name = rewriting.unique_name(f"{reduction.name}_init", rewriting.block_names(edit.function))
     nest = spatial_nest(reduction, inside, name, reduction.init)
@@ -78,6 +80,7 @@ def cross_lane_reduce(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
             raise DependenceError(f"{lanes_loop.var.name} is bound to another axis as well", mark=reduction)
     if reduction.predicate is not None and lanes_loop.var in expr_traverse.free_vars(reduction.predicate):
         raise BlockFormError(f"{reduction.name} runs for some values of {lanes_loop.var.name} only", mark=reduction)
+    check_begins(edit.function, reduction, queries.loops_around(edit.function, reduction))
     if any(e.lanes > 1 for e in expr_traverse.walk(accumulation.values[0])):
         raise BlockFormError(f"{reduction.name} adds up vectors already", mark=reduction)
     edit.ended(lanes_loop.var, "became the lanes of a vector")
@@ -102,6 +105,19 @@ def check_reduces_inside(block: Block, outside: Sequence[For]) -> None:
             mark=loop,
             hint=f"take {loop.var.name} or a loop around it",
         )
+
+
+def check_begins(function: Function, block: Block, loops: Sequence[For]) -> None:
+    """Refuse a reduction that goes on with what another block began, as a peeled tail may."""
+    starts: dict[Var, Expr] = {f.var: f.start for f in loops}
+    analyzer = queries.analyzer_of(function, loops)
+    for axis, value in zip(block.axes, block.bindings, strict=True):
+        if axis.kind == "reduce" and not analyzer.equal(expr_traverse.substitute(value, starts), build.const(0)):
+            raise DependenceError(
+                f"{block.name} may go on with a sum that began elsewhere: {axis.var.name} does not start at 0",
+                mark=block,
+                hint="decompose before peeling or partitioning the loop",
+            )
 
 
 def check_start_may_move(block: Block, init: Stmt, loop: For) -> None:
