@@ -48,8 +48,14 @@ def size(shape: Iterable[Dim]) -> Dim:
     """The number of elements of a shape."""
     product: Dim = 1
     for extent in shape:
-        product = product * extent
+        if not isinstance(extent, int) or extent != 1:
+            product = extent if isinstance(product, int) and product == 1 else product * extent
     return product
+
+
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are certainly equal."""
+    return len(a) == len(b) and all(same_dim(d, e) for d, e in zip(a, b, strict=True))
 
 
 def total(extents: Iterable[Dim]) -> Dim:

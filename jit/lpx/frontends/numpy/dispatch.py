@@ -180,7 +180,10 @@ def loop_dtypes(ufunc: np.ufunc, arrays: Sequence[TracedArray], dtype: object = 
 
     Raises: DTypeError when the ufunc does not take the operands.
     """
-    operands = [a.dtype if a.weak is None or a.weak is bool else a.weak for a in arrays]
+    is_strong = [a.weak in (None, bool) or _is_compared_number(ufunc, a) for a in arrays]
+    if not any(is_strong):  # Python numbers alone are what np.asarray makes of them
+        is_strong = [True] * len(arrays)
+    operands = [a.dtype if strong else a.weak for a, strong in zip(arrays, is_strong, strict=True)]
     given: Any = (*operands, *(None,) * ufunc.nout)
     try:
         if dtype is None:
@@ -192,6 +195,11 @@ def loop_dtypes(ufunc: np.ufunc, arrays: Sequence[TracedArray], dtype: object = 
         raise DTypeError(
             f"np.{ufunc.__name__} does not take ({kinds})", hint="convert with .astype(...)", span=capture()
         ) from error
+
+
+def _is_compared_number(ufunc: np.ufunc, x: TracedArray) -> bool:
+    """Whether `x` is a Python integer not known yet that is compared: it may be beyond the other operand's dtype."""
+    return ufunc in _COMPARISONS and x.weak is int and x.number is None
 
 
 def as_dtype(dtype: object) -> np.dtype[Any]:

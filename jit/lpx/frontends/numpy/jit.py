@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpx.driver.lowered import Lowered
-from lpx.errors import ArgumentError, DefinitionError
+from lpx.dtypes import DType
+from lpx.errors import ArgumentError, DefinitionError, DTypeError
 from lpx.frontends.numpy import functions, ufuncs
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, abstract_arguments
 from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
@@ -142,14 +143,16 @@ class JitFunction(NativeFunction):
         arguments, arrays = abstract_arguments(names, values, self._static, self._dynamic)
         compiled, captured = self._compile(arguments)
         traced = compiled.traced
+        for name, dtype in traced.narrowed:
+            _check_fits(values[names.index(name)], name, dtype)
         outs = self._outputs(traced, out)
-        made = generic.call(compiled.executable.specialisation, [*arrays, *captured], {"out": outs} if outs else {})
+        made = generic.call(compiled.executable.specialisation, [*arrays, *captured, *outs], {})
         results = as_tuple(made)
         for name, content in zip(traced.written, results[traced.results :], strict=True):
             _write(values[names.index(name)], name, content)
-        if traced.single:
-            return results[0]
-        return results[: traced.results] if traced.results else None
+        if not traced.results:
+            return None
+        return results[0] if traced.single else results[: traced.results]
 
     def _inline(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
         """The call as part of another function that is being traced."""
@@ -200,6 +203,14 @@ def _is_plain(arguments: Abstract, traced: TracedFunction) -> bool:
     """Whether calls that match by dtype and shape alone may go straight to machine code."""
     plain = all(isinstance(a, ArrayArgument) and not a.weak for a in arguments)
     return plain and not traced.captured and not traced.written and (traced.single or traced.results > 1)
+
+
+def _check_fits(value: int, name: str, dtype: DType) -> None:
+    if not dtype.min_value <= value <= dtype.max_value:
+        raise DTypeError(
+            f"the integer {name} = {value} does not fit {dtype}, which it is converted to",
+            hint=f"{dtype} holds {dtype.min_value}..{dtype.max_value}; pass an array of a wider dtype",
+        )
 
 
 def _write(target: Any, name: str, content: Any) -> None:

@@ -41,6 +41,8 @@ class Trace:
         self._captured = captured or {}
         self._bound: dict[int, Value] = {}
         self._constants: dict[int, tuple[object, Value]] = {}
+        self.narrowed: dict[tuple[str, dtypes.DType], None] = {}
+        """The Python integers among the arguments, with the integer dtypes they are converted to: they must fit."""
 
     @property
     def bound(self) -> list[int]:
@@ -110,6 +112,8 @@ class Trace:
             return TracedArray(self, x.value)
         if x.number is not None:
             return self.number(x.number, target)
+        if x.weak is int and target.is_integer and x.value in self.builder.sources:
+            self.narrowed[x.value.name, target] = None
         return self.add("cast", x, dtype=target.name)
 
 
@@ -302,7 +306,7 @@ def assign(target: object, result: TracedArray) -> TracedArray:
 def overwrite(target: TracedArray, result: TracedArray) -> TracedArray:
     """Give `target` the elements of `result`, broadcast and converted to its dtype whatever they are."""
     stored = result.owner.cast(result, target.value.dtype)
-    if stored.shape != target.shape:
+    if not shapes.same_shape(stored.shape, target.shape):
         stored = stored.owner.add("broadcast", stored, shape=target.shape)
     target.value = stored.value
     return target

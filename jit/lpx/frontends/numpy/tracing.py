@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lpx import te
-from lpx.errors import DefinitionError
+from lpx.dtypes import DType
+from lpx.errors import DefinitionError, UnsupportedError
 from lpx.expr.nodes import Var
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, StaticArgument
 from lpx.frontends.numpy.captures import Capture, captures_of
 from lpx.frontends.numpy.trace import Trace, TracedArray, is_list
+from lpx.graph import shapes
 from lpx.graph.nodes import Dim, Graph, Value
 
 
@@ -22,12 +24,13 @@ class TracedFunction:
 
     `graph.inputs` are the array arguments in order, then the arrays of the variables in `captured`. The first `results`
     outputs are what the function returns (`single`: one bare array, else a tuple), the others the new contents of the
-    arguments in `written`.
+    arguments in `written`. Each Python integer named in `narrowed` must fit the dtype there.
     """
 
     graph: Graph
     captured: tuple[Capture, ...]
     written: tuple[str, ...]
+    narrowed: tuple[tuple[str, DType], ...]
     results: int
     single: bool
 
@@ -49,10 +52,23 @@ def trace_function(function: Callable[..., Any], name: str, arguments: Abstract)
     for value in (*results, *(passed[k].value for k in written)):
         needs_copy = value in trace.builder.sources or any(value is v for v in outputs)
         outputs.append(trace.builder.add("identity", (value,)) if needs_copy else value)
+    if not outputs:
+        raise DefinitionError(
+            f"{name} returns nothing and changes none of its arguments", hint="return an array or a tuple of arrays"
+        )
     graph = trace.builder.finish(outputs)
-    return TracedFunction(
-        graph, tuple(captures[key] for key in trace.bound), written, len(results), isinstance(returned, TracedArray)
-    )
+    _check_extents(outputs, name)
+    captured = tuple(captures[key] for key in trace.bound)
+    return TracedFunction(graph, captured, written, tuple(trace.narrowed), len(results), not is_list(returned))
+
+
+def _check_extents(outputs: Sequence[Value], name: str) -> None:
+    for value in outputs:
+        if not all(isinstance(d, int | Var) for d in value.shape):
+            raise UnsupportedError(
+                f"{name} returns an array of shape {shapes.shape_text(value.shape)}, computed from dynamic dimensions",
+                hint="return arrays whose dimensions are numbers or those of the arguments, or make these static",
+            )
 
 
 def _positional(function: Callable[..., Any]) -> bool:

@@ -16,7 +16,10 @@ from lpx.graph.shapes import Dim
 
 
 def _define_slice(inputs: Inputs, attrs: Attrs) -> Outputs:
-    """`starts`, `steps`, `sizes` per axis: output i is input start + i * step, all proved in range."""
+    """`starts`, `steps`, `sizes` per axis: output i is input start + i * step, all in range.
+
+    On a symbolic axis, which may be empty, that is not provable but tested at each element.
+    """
     (x,) = operands(inputs)
     starts, steps = cast("tuple[Dim, ...]", attrs["starts"]), ints(attrs, "steps")
     sizes = cast("tuple[Dim, ...]", attrs["sizes"])
@@ -24,7 +27,13 @@ def _define_slice(inputs: Inputs, attrs: Attrs) -> Outputs:
         return (empty(sizes, x.dtype, "slice"),)
 
     def at(*i: Expr) -> Expr:
-        return x[tuple(_position(index, start, step) for index, start, step in zip(i, starts, steps, strict=True))]
+        places = [_position(index, start, step) for index, start, step in zip(i, starts, steps, strict=True)]
+        value = x[tuple(places)]
+        for place, extent, start, size in zip(places, x.shape, starts, sizes, strict=True):
+            whole = shapes.same_dim(size, extent)
+            if not (isinstance(extent, int) or whole) and not (isinstance(start, int) and start == 0):
+                value = build.select(place < extent, value, build.const(0, x.dtype))
+        return value
 
     return (te.compute(sizes, at, name="slice"),)
 

@@ -18,6 +18,7 @@ from lpx.expr import build
 from lpx.frontends.numpy.functions import gathering
 from lpx.frontends.numpy.registry import protocol
 from lpx.frontends.numpy.trace import Lens, Trace, TracedArray, assign
+from lpx.graph import shapes
 from lpx.graph.nodes import Value
 from lpx.graph.shapes import Dim
 from lpx.source import capture
@@ -77,14 +78,16 @@ def _basic(x: TracedArray, selection: Selection) -> TracedArray:
     builder = x.owner.builder
     starts, steps, sizes = selection.starts, selection.steps, selection.sizes
 
+    kept = shapes.same_shape(sizes, selection.shape)
+
     def read(base: Value) -> Value:
         ranged = builder.add("slice", (base,), starts=starts, steps=steps, sizes=sizes)
-        return builder.add("reshape", (ranged,), shape=selection.shape) if sizes != selection.shape else ranged
+        return ranged if kept else builder.add("reshape", (ranged,), shape=selection.shape)
 
     def write(base: Value, new: Value) -> Value:
         if any(isinstance(d, int) and d == 0 for d in sizes):
             return base
-        ranged = builder.add("reshape", (new,), shape=sizes) if sizes != selection.shape else new
+        ranged = new if kept else builder.add("reshape", (new,), shape=sizes)
         return builder.add("update_slice", (base, ranged), starts=starts, steps=steps)
 
     return TracedArray(x.owner, read(x.value), lens=Lens(x, read, write, selection))
@@ -171,7 +174,7 @@ def _range(key: object, extent: Dim, axis: int) -> tuple[Dim, int, Dim]:
         if isinstance(extent, int):
             start, stop, step = key.indices(extent)
             return start, step, len(range(start, stop, step))
-        return _dynamic_range(key, extent)
+        return _dynamic_range(key, extent, axis)
     if isinstance(key, bool | np.bool_):
         raise UnsupportedError("indexing with a bool is not supported", hint="use np.where", span=capture())
     if not hasattr(type(key), "__index__"):
@@ -196,25 +199,24 @@ def _range(key: object, extent: Dim, axis: int) -> tuple[Dim, int, Dim]:
     return position % extent, 1, 1
 
 
-def _dynamic_range(key: slice[Any, Any, Any], extent: Dim) -> tuple[Dim, int, Dim]:
-    """What a slice takes of a dynamic axis, as `slice.indices` has it."""
+def _dynamic_range(key: slice[Any, Any, Any], extent: Dim, axis: int) -> tuple[Dim, int, Dim]:
+    """What a slice takes of a dynamic axis. Where it takes nothing, its start does not matter."""
+    start, stop = (None if k is None else operator.index(k) for k in (key.start, key.stop))
     step = 1 if key.step is None else operator.index(key.step)
-    low, high = (0, extent) if step > 0 else (-1, extent - 1)
-
-    def bound(at: Any, default: Dim) -> Dim:
-        if at is None:
-            return default
-        position = operator.index(at)
-        if position < 0:
-            return build.maximum(extent + position, low)
-        return build.minimum(position, high)
-
-    start = bound(key.start, low if step > 0 else high)
-    stop = bound(key.stop, high if step > 0 else low)
-    if key.start is None and key.stop is None and abs(step) == 1:
-        return start, step, extent
-    distance = stop - start if step > 0 else start - stop
-    return start, step, build.maximum((distance + abs(step) - 1) // abs(step), 0)
+    if step == -1 and start is None and stop is None:
+        return extent - 1, -1, extent
+    if step < 1:
+        raise DefinitionError(
+            f"axis {axis} is dynamic and cannot be sliced by {key}",
+            hint="of negative steps only [::-1] goes; or make the dimension static",
+            span=capture(),
+        )
+    first: Dim = start or 0
+    if start is not None and start < 0:
+        first = build.maximum(extent + start, 0)
+    end = extent if stop is None else extent + stop if stop < 0 else build.minimum(stop, extent)
+    size = build.maximum(end - first, 0) if stop is not None or start is not None else extent
+    return first, step, size if step == 1 else (size + (step - 1)) // step
 
 
 def _split(trace: Trace, x: TracedArray, keys: Sequence[object]) -> tuple[TracedArray, list[int], list[TracedArray]]:

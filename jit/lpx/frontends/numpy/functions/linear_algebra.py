@@ -159,7 +159,7 @@ def cross(
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = shaping.moveaxis(trace, a, axisa, -1), shaping.moveaxis(trace, b, axisb, -1)
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
+    if shapes.static((x.shape[-1], y.shape[-1]), "np.cross") != (3, 3):
         raise ShapeError("np.cross takes vectors of 3 elements", hint="append a zero to those of 2", span=capture())
     (x0, x1, x2), (y0, y1, y2) = ([getitem(trace, t, (..., slice(k, k + 1))) for k in range(3)] for t in (x, y))
     product = concatenate(trace, [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], -1)

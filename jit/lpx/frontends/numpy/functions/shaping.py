@@ -98,7 +98,7 @@ def _left_over(old: Sequence[Dim], known: Sequence[Dim]) -> Dim | None:
 @function(np.ravel, method="ravel")
 def ravel(trace: Trace, a: Any, order: str = "C") -> TracedArray:
     """np.ravel."""
-    return reshape(trace, a, (-1,), order) if trace.array(a).size != 0 else reshape(trace, a, (0,), order)
+    return reshape(trace, a, (trace.array(a).size,), order)
 
 
 @method("flatten")
