@@ -71,6 +71,13 @@ class Attributes:
         found = self._find(name, AttributeProto.FLOATS)
         return tuple(found.floats) if found is not None else tuple(self._default(name, default))
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A STRINGS."""
+        found = self._find(name, AttributeProto.STRINGS)
+        if found is None:
+            raise self._missing(name)
+        return tuple(s.decode("utf-8", "replace") for s in found.strings)
+
     def tensor(self, name: str) -> NDArray[Any]:
         """A TENSOR."""
         found = self._find(name, AttributeProto.TENSOR)
