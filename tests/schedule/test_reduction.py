@@ -11,11 +11,12 @@ from lpx.schedule.errors import (
     CoverageError,
     DependenceError,
     ExtentError,
+    LoopKindError,
     NestingError,
     OptionError,
 )
 from tests.schedule.compiled import check, confirm_compiled, run_compiled
-from tests.schedule.support import Extent, bias_relu, matmul, softmax
+from tests.schedule.support import Extent, bias_relu, confirm, matmul, softmax
 from tests.support import Golden
 
 
@@ -275,3 +276,73 @@ def test_cross_lane_reduce_refuses() -> None:
     s = create_schedule(argmax(2, 8))
     with pytest.raises(BlockFormError, match="where is not a reduction of one value"):
         s.cross_lane_reduce("where", s.loops("where")[1])
+
+
+def test_cross_thread_reduce(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        i, r = s.loops("S")
+        s.bind(i, "blockIdx.x")
+        s.cross_thread_reduce("S", s.split(r, 8)[1])
+
+    confirm(golden, "cross_thread_reduce", total(30), apply, relative=1e-6)
+
+
+def test_cross_thread_reduce_refuses() -> None:
+    s = create_schedule(total(32))
+    i, r = s.loops("S")
+    s.bind(i, "threadIdx.x")
+    _, ri = s.split(r, 8)
+    before = str(s)
+    with pytest.raises(LoopKindError, match=r"loop _ is bound to threadIdx\.x already"):
+        s.cross_thread_reduce("S", ri)
+    with pytest.raises(OptionError, match="_ is not a loop of the reduction of S alone"):
+        s.cross_thread_reduce("S", i)
+    assert str(s) == before, "a refused primitive changes nothing"
+
+
+def test_blockize(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        i, j, r = s.loops("C")
+        jo, ji = s.split(j, 4)
+        ro, ri = s.split(r, 2)
+        s.reorder(i, jo, ro, ji, ri)
+        assert s.blockize(ji).name == "C_o"
+        s.parallel(i)
+
+    confirm_compiled(golden, "blockize", matmul(3, 6, te.var("n")), apply, {"n": 10})
+
+
+def test_blockize_holds_several_blocks_together() -> None:
+    program = softmax(te.var("m"), 5)
+    s = create_schedule(program)
+    o, i = s.split(s.loops("O")[0], 2)
+    for name in ("Z", "E", "M"):
+        s.compute_at(name, i)
+    whole = s.blockize(i)
+    assert [b.name for b in s.blocks()] == [whole.name, "M", "E", "Z", "O"]
+    s.parallel(o)
+    check(program, s, {"m": 5})
+    with pytest.raises(NestingError, match="block O_o holds other blocks"):
+        s.compute_root("M")
+
+
+def test_blockize_refuses() -> None:
+    s = create_schedule(matmul(4, 6, 8))
+    i, _, r = s.loops("C")
+    s.vectorize(i)
+    with pytest.raises(LoopKindError, match="loop i is vectorized"):
+        s.blockize(r)
+    diagonal = parse_function("""
+        func diagonal(A: in float32[4, 4], S: out float32[4]) {
+          for i in 0..4 {
+            for j in 0..1 {
+              block S(vi: spatial 4 = i, vr: reduce 4 = i) {
+                S[vi] = A[vi, vr]
+              }
+            }
+          }
+        }
+    """)
+    s = create_schedule(diagonal)
+    with pytest.raises(DependenceError, match=r"(?s)loop i is bound to spatial and to reduce axes.*a loop around it"):
+        s.blockize(s.loops("S")[1])

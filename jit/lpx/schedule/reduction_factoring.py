@@ -1,4 +1,4 @@
-"""rfactor: a reduction in parts that do not wait for each other, and the reduction of the parts."""
+"""rfactor, cross_thread_reduce: a reduction in parts that do not wait for each other, and that of the parts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from lpx import dtypes
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.buffer import Buffer
+from lpx.expr.buffer import Buffer, Scope
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, For, Function, Stmt, Store
-from lpx.schedule import blocks, queries, rewriting
+from lpx.ir.nodes import Block, For, Function, Stmt, Store, ThreadAxis
+from lpx.schedule import blocks, kinds, queries, rewriting
 from lpx.schedule.errors import CoverageError, DependenceError, ExtentError, OptionError
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import primitive
@@ -37,6 +37,31 @@ def rfactor(edit: Edit, block: BlockLike, loop: LoopHandle) -> BlockHandle:
         for i, ro, ri: block C { init { C_parts[i, ri] = 0 } C_parts[i, ri] = C_parts[i, ri] + A[i, ro * 4 + ri] }
         for i, p: block C_combine { init { C[i] = 0 } C[i] = C[i] + C_parts[i, p] }
     """
+    return factor(edit, block, loop, None)
+
+
+@primitive
+def cross_thread_reduce(
+    edit: Edit, block: BlockLike, loop: LoopHandle, thread: ThreadAxis = "threadIdx.x"
+) -> BlockHandle:
+    """Make an accumulation in one part per thread of a GPU's block, then combine the parts; returns the block for that.
+
+    As `rfactor`, with the parts in shared memory and `loop` bound to `thread`: when it ends, all threads have met.
+
+    requires: what `rfactor` and `bind` require.
+    rewrite (loop = ri):
+        for ro, ri: block C { C[0] = C[0] + A[ro * 32 + ri] }
+        ->
+        for ro, ri bind(threadIdx.x): block C { C_parts[0, ri] = C_parts[0, ri] + A[ro * 32 + ri] }
+        for p: block C_combine { C[0] = C[0] + C_parts[0, p] }
+    """
+    combine = factor(edit, block, loop, "shared")
+    kinds.bind.function(edit, loop, thread)
+    return combine
+
+
+def factor(edit: Edit, block: BlockLike, loop: LoopHandle, scope: Scope | None) -> BlockHandle:
+    """`rfactor` with the parts in memory of a kind, None for that of the result."""
     reduction = edit.block(block)
     factored = edit.loop(loop)
     accumulation = check_any_accumulation(reduction)
@@ -49,7 +74,7 @@ def rfactor(edit: Edit, block: BlockLike, loop: LoopHandle) -> BlockHandle:
     path = queries.path_to(edit.function, anchor)
     check_open_place(path)
     check_reduces_inside(reduction, queries.loops_of(path[:-1]))
-    parts = _Parts(accumulation, factored, tuple(_part_buffer(t, factored.extent) for t in accumulation.targets))
+    parts = _Parts(accumulation, factored, tuple(_part_buffer(t, factored.extent, scope) for t in accumulation.targets))
     partial = _partial_block(edit.function, reduction, parts, around)
     name = rewriting.unique_name(f"{reduction.name}_combine", rewriting.block_names(edit.function))
     combine = _combining_nest(reduction, parts, name, queries.loops_within(anchor))
@@ -69,8 +94,8 @@ class _Parts:
     buffers: tuple[Buffer, ...]
 
 
-def _part_buffer(target: Buffer, count: Expr) -> Buffer:
-    return replace(target, name=f"{target.name}_parts", shape=(*target.shape, count), strides=None, layout=None)
+def _part_buffer(target: Buffer, count: Expr, scope: Scope | None) -> Buffer:
+    return Buffer(f"{target.name}_parts", target.dtype, (*target.shape, count), scope=scope or target.scope)
 
 
 def _touched(stmt: Stmt) -> set[Buffer]:
@@ -83,12 +108,12 @@ def check_reduce_loop(function: Function, block: Block, loop: For) -> None:
         raise ExtentError(
             f"{loop.var.name} does not run over a constant range from 0", mark=loop, hint="split it first"
         )
-    kinds = {
+    used_by = {
         axis.kind
         for axis, value in zip(block.axes, block.bindings, strict=True)
         if loop.var in expr_traverse.free_vars(value)
     }
-    if kinds != {"reduce"}:
+    if used_by != {"reduce"}:
         raise OptionError(
             f"{loop.var.name} is not a loop of the reduction of {block.name} alone",
             hint="take a loop that only reduce axes are bound to",

@@ -11,6 +11,7 @@ from lpx.errors import TraceError
 from lpx.ir.nodes import Block, For, Function
 from lpx.ir.printer import print_function
 from lpx.schedule import (
+    blockizing,
     hardware,
     inlining,
     kinds,
@@ -76,7 +77,9 @@ class Schedule(Session):
     decompose_reduction = reduction.decompose_reduction
     rfactor = reduction_factoring.rfactor
     cross_lane_reduce = reduction.cross_lane_reduce
+    cross_thread_reduce = reduction_factoring.cross_thread_reduce
 
+    blockize = blockizing.blockize
     tensorize = tensorizing.tensorize
     async_copy = hardware.async_copy
     prefetch = hardware.prefetch
