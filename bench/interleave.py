@@ -1,0 +1,92 @@
+"""Times of several candidates in one run, taken in turns: A B A B ...
+
+On a machine that is shared or changes its clock, only times taken next to each other may be divided. On one thread,
+what other programs take from the core does not count: times are those of the thread. Every candidate is checked before
+it is timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lpx
+
+Array = NDArray[Any]
+Candidate = Callable[[], Any]
+
+SECONDS = 1.0
+"""Time spent on one comparison, unless its rounds take longer."""
+
+ROUNDS = 7
+"""Least number of rounds; each times every candidate once."""
+
+SHORTEST = 1e-4
+"""Seconds that one measurement takes at least: shorter calls are repeated in it."""
+
+
+def now() -> float:
+    """Seconds: of this thread where lpx has one, of the clock on the wall where it has more."""
+    return time.thread_time() if lpx.get_num_threads() == 1 else time.perf_counter()
+
+
+def check(candidates: Mapping[str, Candidate], tolerance: float) -> None:
+    """Call every candidate and compare with the first, relative to the largest magnitude in its result.
+
+    Raises AssertionError naming the candidate whose result differs.
+    """
+    (reference, run), *others = candidates.items()
+    want = np.array(run())
+    scale = max(1.0, float(np.max(np.abs(want), initial=0.0)))
+    for name, candidate in others:
+        got = np.asarray(candidate())
+        if got.shape != want.shape or not np.allclose(got, want, rtol=0, atol=tolerance * scale, equal_nan=True):
+            raise AssertionError(f"{name} and {reference} do not compute the same")
+
+
+def interleave(candidates: Mapping[str, Candidate], seconds: float = SECONDS) -> dict[str, list[float]]:
+    """Seconds per call of each candidate, one number per round."""
+    repeats = {name: _repeats(run) for name, run in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    end = time.perf_counter() + seconds
+    while len(next(iter(times.values()))) < ROUNDS or time.perf_counter() < end:
+        for name, run in candidates.items():
+            times[name].append(_measure(run, repeats[name]))
+    return times
+
+
+def compare(
+    benchmark: Any,
+    candidates: Mapping[str, Candidate],
+    *,
+    tolerance: float = 1e-5,
+    work: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Check, then time candidates in turns; the median seconds of each, which the report divides.
+
+    `lpx` must be among the candidates; its calls are what pytest-benchmark shows. `work` says what one call does, by
+    unit (`{"flop": 2e9}`), for rates.
+    """
+    check(candidates, tolerance)
+    medians = {name: median(times) for name, times in interleave(candidates).items()}
+    benchmark.extra_info["seconds"] = medians
+    benchmark.extra_info["work"] = dict(work or {})
+    benchmark.pedantic(candidates["lpx"], rounds=ROUNDS, iterations=_repeats(candidates["lpx"]))
+    return medians
+
+
+def _measure(run: Candidate, repeats: int) -> float:
+    begin = now()
+    for _ in range(repeats):
+        run()
+    return (now() - begin) / repeats
+
+
+def _repeats(run: Candidate) -> int:
+    run()
+    return max(1, round(SHORTEST / max(_measure(run, 1), 1e-9)))

@@ -1,0 +1,112 @@
+"""Elementwise chains that one kernel computes, next to NumPy, numba and ONNX Runtime in the same run.
+
+pytest bench/test_elementwise.py
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+from bench import peak, peers
+from bench.interleave import Array, compare, interleave
+
+import lpx
+from lpx import te
+
+CHAIN = peak.COPIED
+EXP = 1 << 20
+OPTIONS = 1 << 20
+
+
+def test_chain(benchmark: Any) -> None:
+    """max(2 x + 1, 0) - 0.5 x of 4 million elements: as fast as memory."""
+    benchmark.group = f"elementwise chain of {CHAIN}"
+    x, mine, theirs, parts = (peak.aligned(CHAIN) for _ in range(4))
+
+    def numpy() -> Array:
+        np.multiply(x, 2, out=theirs)
+        np.add(theirs, 1, out=theirs)
+        np.maximum(theirs, 0, out=theirs)
+        np.multiply(x, 0.5, out=parts)
+        return np.subtract(theirs, parts, out=theirs)
+
+    def loop(x: Any, out: Any) -> Any:
+        for i in range(x.size):
+            out[i] = max(x[i] * np.float32(2) + np.float32(1), np.float32(0)) - x[i] * np.float32(0.5)
+        return out
+
+    a = te.placeholder((CHAIN,), name="x")
+    kernel = lpx.build(te.compute((CHAIN,), lambda i: te.maximum(a[i] * 2.0 + 1.0, 0.0) - a[i] * 0.5, name="y"))
+    jitted, numbas = peers.njit(loop), peak.aligned(CHAIN)
+    candidates = peers.present(
+        numpy=numpy,
+        numba=None if jitted is None else lambda: jitted(x, numbas),
+        lpx=lambda: kernel(x, out=mine),
+    )
+    compare(benchmark, candidates, work={"copied bytes": 4.0 * CHAIN})
+
+
+def test_a_chain_is_as_fast_as_copying() -> None:
+    """At least 85% of the speed of the faster way to copy, in turns with it."""
+    x, out = peak.aligned(CHAIN), peak.aligned(CHAIN)
+    a = te.placeholder((CHAIN,), name="x")
+    chain = lpx.build(te.compute((CHAIN,), lambda i: te.maximum(a[i] * 2.0 + 1.0, 0.0) - a[i] * 0.5, name="y"))
+    copies = [lpx.build(peak.copy(CHAIN, past_caches=way)) for way in (False, True)]
+    runs = {"chain": chain, "copy": copies[0], "copy past caches": copies[1]}
+    times = interleave({name: partial(kernel, x, out=out) for name, kernel in runs.items()})
+    seconds = {name: median(measured) for name, measured in times.items()}
+    share = min(seconds["copy"], seconds["copy past caches"]) / seconds["chain"]
+    print(f"\n{share:.0%} of the speed of copying")
+    assert share >= 0.85
+
+
+def test_exp(benchmark: Any) -> None:
+    """One mathematical function."""
+    benchmark.group = f"exp of {EXP}"
+    x = np.random.default_rng(0).standard_normal(EXP, dtype=np.float32)
+    mine, theirs = np.empty_like(x), np.empty_like(x)
+    a = te.placeholder((EXP,), name="x")
+    kernel = lpx.build(te.compute((EXP,), lambda i: te.exp(a[i]), name="y"))
+    candidates = peers.present(
+        numpy=lambda: np.exp(x, out=theirs),
+        onnxruntime=peers.onnx_runtime([("Exp", ["x"], "y", {})], {"x": x}, "y"),
+        lpx=lambda: kernel(x, out=mine),
+    )
+    compare(benchmark, candidates)
+
+
+def black_scholes(spot: Any, strike: Any, years: Any) -> Any:
+    """The price of a call option, by the formula of Black and Scholes (1973), with a rational form of the normal
+    distribution (Abramowitz and Stegun 26.2.17).
+    """
+    rate, volatility = np.float32(0.02), np.float32(0.3)
+    spread = volatility * np.sqrt(years)
+    d1 = (np.log(spot / strike) + (rate + volatility * volatility * np.float32(0.5)) * years) / spread
+    discounted = strike * np.exp(-rate * years)
+    return spot * normal_below(d1) - discounted * normal_below(d1 - spread)
+
+
+def normal_below(d: Any) -> Any:
+    """The share of a normal distribution below `d`."""
+    k = np.float32(1) / (np.float32(1) + np.float32(0.2316419) * np.abs(d))
+    series = np.float32(1.330274429) * k - np.float32(1.821255978)
+    series = ((series * k + np.float32(1.781477937)) * k - np.float32(0.356563782)) * k + np.float32(0.319381530)
+    tail = np.float32(0.39894228) * np.exp(-d * d * np.float32(0.5)) * series * k
+    return np.where(d > np.float32(0), np.float32(1) - tail, tail)
+
+
+def test_black_scholes(benchmark: Any) -> None:
+    """A formula of logarithms, exponentials and roots, written in NumPy."""
+    benchmark.group = f"Black-Scholes of {OPTIONS}"
+    rng = np.random.default_rng(0)
+    spot, strike = (rng.uniform(50, 150, OPTIONS).astype(np.float32) for _ in range(2))
+    years = rng.uniform(0.1, 2, OPTIONS).astype(np.float32)
+    compiled, mine = lpx.jit(black_scholes), np.empty(OPTIONS, np.float32)
+    candidates = {
+        "numpy": lambda: black_scholes(spot, strike, years),
+        "lpx": lambda: compiled(spot, strike, years, out=mine),
+    }
+    compare(benchmark, candidates, tolerance=1e-4)
