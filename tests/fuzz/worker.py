@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import pickle
 import sys
+import traceback
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -86,9 +87,7 @@ def main() -> None:
         try:
             reply = answer(request)
         except Exception as error:
-            import traceback
-
-            reply = replace(Answer(()), error=f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+            reply = replace(Answer(()), error=f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
         content = pickle.dumps(reply)
         sink.write(len(content).to_bytes(8, "little") + content)
         sink.flush()

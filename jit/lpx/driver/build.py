@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lpx.driver.compile import Compiled, compile_function
+from lpx.driver.flags import with_flags
 from lpx.driver.lowered import LoweredKernel
 from lpx.errors import TargetError
 from lpx.ir.nodes import Function
@@ -82,18 +83,14 @@ def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: S
 
 def _lower(program: Program, chosen: Target, fastmath: Sequence[str]) -> LoweredKernel:
     if isinstance(program, Schedule):
-        function = _with_flags(program.function, fastmath)
+        function = with_flags(program.function, fastmath)
         schedule = program if function is program.function else create_schedule(function)
         return LoweredKernel(function.name, function, schedule, chosen)
-    function = _with_flags(program if isinstance(program, Function) else lower(program), fastmath)
+    function = with_flags(program if isinstance(program, Function) else lower(program), fastmath)
     if function.stage != "scheduled":
         return LoweredKernel(function.name, function, create_schedule(function), chosen)
     made = default.default_schedule(function, chosen)
     return LoweredKernel(function.name, function, made.schedule, chosen, made.notes)
-
-
-def _with_flags(function: Function, fastmath: Sequence[str]) -> Function:
-    return replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)}) if fastmath else function
 
 
 def _identity(function: Function) -> str:

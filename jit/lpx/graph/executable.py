@@ -13,6 +13,7 @@ from lpx import te
 from lpx.codegen.program import Parameter as ProgramParameter
 from lpx.codegen.program import Step, Workspace
 from lpx.driver.compile import Compiled, compile_function, unique_names
+from lpx.driver.flags import with_flags
 from lpx.driver.lowered import Lowered, LoweredKernel
 from lpx.driver.program import link_program
 from lpx.errors import UnsupportedError
@@ -102,7 +103,7 @@ def _scheduled(graph: Graph, target: Target, fastmath: tuple[str, ...]) -> Funct
 def _function_of(graph: Graph, fastmath: tuple[str, ...]) -> Function:
     tensors = define_graph(graph)
     function = te.lower([tensors[v] for v in graph.outputs], [tensors[v] for v in graph.inputs], name=graph.name)
-    return replace(function, attrs={**function.attrs, "fastmath": ",".join(fastmath)}) if fastmath else function
+    return with_flags(function, fastmath)
 
 
 def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
