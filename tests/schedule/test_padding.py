@@ -52,6 +52,28 @@ def test_padded_bytes_take_the_dot_product_instruction() -> None:
     assert "vpdpbusd" in str(s)
 
 
+@pytest.mark.parametrize("multiples", [(4, 8, 1), (8, 4, 1), (4, 1, 1), (1, 4, 4)])
+def test_pad_of_one_buffer_along_two_axes(multiples: tuple[int, int, int]) -> None:
+    """The copy has room for the larger of both."""
+    a = te.placeholder((5, 6), "int32", name="A")
+    r = te.reduce_axis(6, name="r")
+    program = te.compute((5, 5), lambda i, j: te.sum(a[i, r] * a[j, r], axis=r), name="G")
+    s = create_schedule(program)
+    s.pad("G", multiples)
+    check(program, s)
+
+
+def test_pad_refuses_two_extents_of_which_neither_is_larger() -> None:
+    a = te.placeholder((te.var("n"), 6), "int32", name="A")
+    r = te.reduce_axis(6, name="r")
+    program = te.compute((a.shape[0], a.shape[0]), lambda i, j: te.sum(a[i, r] * a[j, r], axis=r), name="G")
+    s = create_schedule(program)
+    with pytest.raises(AccessError, match=r"(?s)G accesses A along axes of several new extents.*the same multiple"):
+        s.pad("G", (2, 3, 1))
+    s.pad("G", (3, 3, 1))
+    check(program, s, {"n": 4})
+
+
 def test_pad_refuses() -> None:
     s = create_schedule(matmul(4, 6, 5))
     with pytest.raises(OptionError, match=r"(?s)\(4, 4\) are not multiples for the axes vi, vj, vr.*give one per axis"):

@@ -15,7 +15,7 @@ from lpx.schedule.errors import (
     OptionError,
 )
 from tests.schedule.compiled import check, confirm_compiled
-from tests.schedule.support import bias_relu, confirm, elementwise, matmul
+from tests.schedule.support import bias_relu, elementwise, matmul
 from tests.support import Golden
 
 
@@ -100,7 +100,7 @@ def test_async_copy(golden: Golden) -> None:
         staged(s)
         s.async_copy("B_local", s.loops("B_local")[-1])
 
-    confirm(golden, "async_copy", matmul(3, 8, 4), apply)
+    confirm_compiled(golden, "async_copy", matmul(3, 8, 4), apply)
 
 
 def test_async_copy_waits_once_for_both_operands() -> None:
@@ -134,6 +134,14 @@ def test_async_copy_refuses() -> None:
         s.async_copy("B_local", a1)
 
 
+def test_async_copy_refuses_rows_of_no_elements() -> None:
+    s = create_schedule(elementwise(4))
+    copy = s.cache_read("C", "B")
+    _, rest = s.partition(s.loops(copy)[0], 4)
+    with pytest.raises(ExtentError, match=f"the extent of {rest.name} is not a constant of 1 or more"):
+        s.async_copy(s.blocks()[2], rest)
+
+
 def test_async_copy_refuses_a_copy_that_nobody_reads() -> None:
     s = create_schedule(elementwise(8))
     out = s.cache_write("C")
@@ -149,6 +157,15 @@ def test_prefetch(golden: Golden) -> None:
         s.vectorize(j)
 
     confirm_compiled(golden, "prefetch", matmul(3, 6, 8), apply)
+
+
+def test_prefetch_for_a_block_of_blocks() -> None:
+    program = matmul(3, 6, 8)
+    s = create_schedule(program)
+    i, j, _ = s.loops("C")
+    s.prefetch(s.blockize(j), "A", i)
+    assert "(&A[i + 1, 0])" in str(s)
+    check(program, s)
 
 
 def test_prefetch_refuses() -> None:

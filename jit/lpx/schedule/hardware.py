@@ -41,8 +41,8 @@ def async_copy(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
     count = queries.constant_value(row.extent)
     if row.body is not node:
         raise NestingError(f"{node.name} does not stand directly in {row.var.name}", mark=row)
-    if count is None:
-        raise ExtentError(f"the extent of {row.var.name} is not a constant", mark=row)
+    if count is None or count < 1:
+        raise ExtentError(f"the extent of {row.var.name} is not a constant of 1 or more", mark=row)
     if node.predicate is not None and row.var in expr_traverse.free_vars(node.predicate):
         raise ExtentError(f"loop {row.var.name} has a tail", mark=node, hint="split by a divisor, or tail='peel'")
     for buffer, indices in ((store.buffer, store.indices), (source.buffer, source.indices)):
@@ -137,14 +137,14 @@ def prefetch(edit: Edit, block: BlockLike, buffer: BufferLike, loop: LoopHandle,
     if outer not in path:
         raise NestingError(f"{outer.var.name} is not a loop around {node.name}", mark=outer)
     check_open_place(queries.path_to(edit.function, outer))
-    inner: dict[Var, Expr] = {f.var: f.start for f in queries.loops_of(path[path.index(outer) + 1 :])}
-    ahead: dict[Var, Expr] = {**inner, outer.var: outer.var + distance}
     requests: list[Stmt] = []
-    for load in queries.loads_of(node, source):
-        indices = tuple(queries.bound_along(path, i) for i in load.indices)
-        if any(rewriting.mentions_memory(i) for i in indices):
-            raise AccessError(f"where {node.name} reads {source.name} is itself read from memory", mark=node)
-        address = build.address_of(source, [expr_traverse.substitute(i, ahead) for i in indices])
-        requests.append(Evaluate(build.hardware_call(hardware.PREFETCH, [address])))
+    for access in queries.accesses(node, path[:-1]):
+        if access.buffer is source and access.indices is not None and not access.is_write:
+            inner = queries.loops_of(access.path[access.path.index(outer) + 1 :])
+            ahead: dict[Var, Expr] = {**{f.var: f.start for f in inner}, outer.var: outer.var + distance}
+            if any(rewriting.mentions_memory(i) for i in access.indices):
+                raise AccessError(f"where {node.name} reads {source.name} is itself read from memory", mark=node)
+            address = build.address_of(source, [expr_traverse.substitute(i, ahead) for i in access.indices])
+            requests.append(Evaluate(build.hardware_call(hardware.PREFETCH, [address])))
     body = traverse.sequence([*requests, outer.body])
     edit.function = rewriting.replace_statement(edit.function, outer, replace(outer, body=body))

@@ -163,12 +163,20 @@ class _Padding:
         return any(e is not None for e in self._extents(buffer))
 
     def _extents(self, buffer: Buffer) -> list[Expr | None]:
-        found: list[Expr | None] = [None] * buffer.rank
-        for indices in self._accesses(buffer):
-            for d, index in enumerate(indices):
-                if isinstance(index, Var) and index in self.grown:
-                    found[d] = self.grown[index]
-        return found
+        return [self._extent(buffer, [indices[d] for indices in self._accesses(buffer)]) for d in range(buffer.rank)]
+
+    def _extent(self, buffer: Buffer, indices: Sequence[Expr]) -> Expr | None:
+        """The largest extent of axes that index one dimension, None where none of them grows."""
+        analyzer = Analyzer()
+        found = [self.grown[i] for i in indices if isinstance(i, Var) and i in self.grown]
+        largest = [e for e in found if all(analyzer.prove(e >= other) for other in found)]
+        if found and not largest:
+            raise AccessError(
+                f"{self.block.name} accesses {buffer.name} along axes of several new extents",
+                mark=self.block,
+                hint="give these axes the same multiple",
+            )
+        return largest[0] if largest else None
 
     def _accesses(self, buffer: Buffer) -> list[tuple[Expr, ...]]:
         loads = [e.indices for e in queries.loads_of(self.block, buffer)]
