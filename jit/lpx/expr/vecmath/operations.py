@@ -34,11 +34,6 @@ def with_sign(x: Operand, sign: Expr) -> Expr:
     return build.call("copysign", x, sign)
 
 
-def is_nan(x: Expr) -> Expr:
-    """Whether `x` is NaN."""
-    return build.call("isnan", x)
-
-
 def clamp(x: Expr, low: float, high: float) -> Expr:
     """`x` kept within [low, high]; NaN stays NaN."""
     return build.minimum(build.maximum(x, low), high)

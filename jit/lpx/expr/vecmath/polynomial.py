@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.operations import Operand, fma
+from lpx.expr.vecmath.operations import fma
 
 
-def horner(x: Expr, coefficients: Sequence[Operand]) -> Expr:
+def horner(x: Expr, coefficients: Sequence[float]) -> Expr:
     """coefficients[0] + coefficients[1] * x + ...; at least two coefficients."""
     *rest, second, highest = coefficients
-    result = fma(highest, x, second) if isinstance(highest, Expr) else fma(x, highest, second)
+    result = fma(x, highest, second)
     for coefficient in reversed(rest):
         result = fma(result, x, coefficient)
     return result
