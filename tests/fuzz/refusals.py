@@ -142,6 +142,14 @@ def a_layout_that_joins_elements() -> Started:
     return s
 
 
+@refused_by("check_without_gaps", is_unsound=True)
+def a_copy_of_what_nobody_wrote() -> Started:
+    s = chain()
+    s.transform_layout("B", lambda i: (i // 3, i % 3))
+    s.cache_read("C", "B")
+    return s
+
+
 # --- kinds of loops ----------------------------------------------------------------------------------------------
 
 

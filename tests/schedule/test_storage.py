@@ -8,6 +8,7 @@ from lpx.schedule import Schedule, create_schedule
 from lpx.schedule.errors import (
     AccessError,
     BlockFormError,
+    CoverageError,
     DependenceError,
     LoopKindError,
     NestingError,
@@ -248,3 +249,10 @@ def test_a_block_of_blocks_takes_no_copies() -> None:
     """)
     with pytest.raises(NestingError, match="block outer holds other blocks"):
         create_schedule(nested).cache_read("C", "T")
+
+
+def test_cache_read_of_a_layout_with_gaps() -> None:
+    s = create_schedule(elementwise(8))
+    s.transform_layout("B", lambda i: (i // 3, i % 3))
+    with pytest.raises(CoverageError, match=r"(?s)B leaves gaps in B.*before the layout is transformed"):
+        s.cache_read("C", "B")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
+from lpx.arith.iteration import read_index_map
 from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer, Scope
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, Function
+from lpx.ir.nodes import Block, Function, Store
 from lpx.schedule import blocks, queries, rewriting
-from lpx.schedule.errors import AccessError, BlockFormError, OptionError, OutputError
+from lpx.schedule.errors import AccessError, BlockFormError, CoverageError, OptionError, OutputError
 from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
@@ -34,7 +36,8 @@ def cache_read(edit: Edit, block: BlockLike, buffer: BufferLike, scope: Scope = 
     The copy is made before the outermost loop around `block` in which nothing writes the buffer. Where that is inside
     other loops, it holds the box of elements that one iteration reads.
 
-    requires: `block` reads the buffer by plain loads and does not write it.
+    requires: `block` reads the buffer by plain loads and does not write it; its layout leaves no gaps, which a copy
+        would read though nothing was written there.
     rewrite:
         for i: block C { C[i] = A[i] + 1 }
         ->
@@ -44,6 +47,7 @@ def cache_read(edit: Edit, block: BlockLike, buffer: BufferLike, scope: Scope = 
     reader = edit.block(block)
     edit.canonical["buffer"] = buffer_name(buffer)
     source = resolve_buffer(edit, buffer, traverse.read_buffers(reader))
+    check_without_gaps(edit.function, source)
     return BlockHandle(stage_reads(edit, reader, source, scope).name)
 
 
@@ -146,6 +150,27 @@ def check_plain_reads(block: Block, buffer: Buffer) -> None:
         raise AccessError(f"{block.name} writes {buffer.name} itself", mark=block, hint="use cache_write")
     if queries.has_address(block, buffer):
         raise AccessError(f"{block.name} takes an address in {buffer.name}", mark=block)
+
+
+def check_without_gaps(function: Function, buffer: Buffer) -> None:
+    """Refuse an intermediate whose one writer is seen to leave elements out, as a layout with a remainder does."""
+    writers = queries.writers(function, buffer)
+    if len(writers) != 1 or buffer in queries.param_buffers(function):
+        return
+    extents = {axis.var: axis.extent for axis in writers[0].axes}
+    for stmt in traverse.walk(writers[0].body):
+        if not isinstance(stmt, Store) or stmt.buffer is not buffer:
+            continue
+        used = {v for i in stmt.indices for v in expr_traverse.free_vars(i)}
+        places = read_index_map(
+            stmt.indices, {v: e for v, e in extents.items() if v in used}, queries.analyzer_of(function, ())
+        )
+        if places is not None and not places.is_onto:
+            raise CoverageError(
+                f"{writers[0].name} leaves gaps in {buffer.name}",
+                mark=writers[0],
+                hint="make the copy before the layout is transformed",
+            )
 
 
 def check_one_buffer(block: Block) -> Buffer:
