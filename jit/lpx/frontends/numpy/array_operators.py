@@ -10,12 +10,30 @@ if TYPE_CHECKING:
     from lpx.frontends.numpy.trace import TracedArray
 
 
+_OF_BOOLS = {
+    *(np.bitwise_and, np.bitwise_or, np.bitwise_xor),
+    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
+}
+"""What Python, too, computes of bools as bools; in all else they are the integers 0 and 1."""
+
+
 def apply(ufunc: np.ufunc, *operands: object) -> TracedArray:
     """The ufunc of the operands; what Python computes of its own numbers is such a number again."""
-    result = cast("TracedArray", ufunc(*operands))
-    if all(isinstance(getattr(x, "weak", x), type | bool | int | float) for x in operands):
-        result.weak = {"b": bool, "f": float}.get(result.dtype.kind, int)
+    if not all(isinstance(getattr(x, "weak", x), type | bool | int | float) for x in operands):
+        return cast("TracedArray", ufunc(*operands))
+    numbers = operands if ufunc in _OF_BOOLS else [_as_integer(x) for x in operands]
+    result = cast("TracedArray", ufunc(*numbers))
+    result.weak = {"b": bool, "f": float}.get(result.dtype.kind, int)
     return result
+
+
+def _as_integer(number: object) -> object:
+    """A bool as an integer; any other number, traced or not, as it is."""
+    if isinstance(number, bool):
+        return int(number)
+    if isinstance(number, ArrayOperators) and getattr(number, "weak", None) is bool:
+        return cast("TracedArray", number).astype("int64")
+    return number
 
 
 class ArrayOperators:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from lpx.driver.lowered import Lowered
 from lpx.dtypes import DType
 from lpx.errors import ArgumentError, DefinitionError, DTypeError
-from lpx.frontends.numpy import functions, ufuncs
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, abstract_arguments
 from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
 from lpx.frontends.numpy.tracing import TracedFunction, trace_function
@@ -29,9 +28,6 @@ from lpx.runtime.foreign import to_numpy
 from lpx.runtime.native import NativeFunction
 from lpx.source import capture, locating_errors
 from lpx.target import Target
-
-TABLES = (functions, ufuncs)
-"""The modules whose import fills the tables of what tracing accepts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,13 @@ class Trace:
         if is_list(x) and holds_traced(x):
             return cast("TracedArray", np.stack([cast("Any", self.array(e)) for e in x]))
         if isinstance(x, Number) and not isinstance(x, np.generic):
-            return TracedArray(self, self._value_of(x), type(x), x)
+            return TracedArray(self, self._value_of_number(x), type(x), x)
         return TracedArray(self, self._value_of(x))
+
+    def _value_of_number(self, x: Number) -> Value:
+        """A constant; of float64 for an integer beyond 64 bits, which is only good for meeting floats."""
+        array = np.asarray(x)
+        return self.builder.constant(array.astype(np.float64) if array.dtype.hasobject else array)
 
     def _value_of(self, x: object) -> Value:
         array: NDArray[Any] = np.asarray(cast("Any", x))
@@ -83,8 +88,6 @@ class Trace:
             if key not in self._bound:
                 self._bound[key] = self.builder.input(dtype, array.shape, self._captured[key])
             return self._bound[key]
-        if isinstance(x, Number):
-            return self.builder.constant(array)
         if key not in self._constants:  # keeps `x` alive, so that its id stays its own
             self._constants[key] = (x, self.builder.constant(array))
         return self._constants[key][1]

@@ -11,11 +11,15 @@ from lpx import te
 from lpx.dtypes import DType
 from lpx.errors import DefinitionError, UnsupportedError
 from lpx.expr.nodes import Var
+from lpx.frontends.numpy import functions, ufuncs
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, StaticArgument
 from lpx.frontends.numpy.captures import Capture, captures_of
 from lpx.frontends.numpy.trace import Trace, TracedArray, is_list
 from lpx.graph import shapes
 from lpx.graph.nodes import Dim, Graph, Value
+
+TABLES = (functions, ufuncs)
+"""The modules whose import fills the tables of what tracing accepts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,8 +279,10 @@ def _spacing(builder: GraphBuilder, x: Value) -> Value:
     """The distance to the next float away from 0; of float16, as NumPy has it, to the next larger one."""
     infinity = number(builder, math.inf, x)
     if x.dtype.bits > 16:
-        infinity = builder.add("copysign", (infinity, x))
-    return builder.add("sub", (builder.add("nextafter", (x, infinity)), x))
+        unsigned_zero = builder.add("add", (x, number(builder, 0.0, x)))
+        infinity = builder.add("copysign", (infinity, unsigned_zero))
+    distance = builder.add("sub", (builder.add("nextafter", (x, infinity)), x))
+    return builder.add("where", (builder.add("isfinite", (x,)), distance, number(builder, math.nan, x)))
 
 
 def _products(a_axes: tuple[bool, bool], b_axes: tuple[bool, bool]) -> UfuncRow:

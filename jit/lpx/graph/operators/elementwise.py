@@ -77,7 +77,7 @@ def _sign(x: Expr) -> Expr:
     zero, one = build.const(0, x.dtype), build.const(1, x.dtype)
     if not x.dtype.is_signed and not x.dtype.is_float:
         return build.select(x > zero, one, zero)
-    below = build.select(x < zero, build.const(-1, x.dtype), x)  # x itself: -0.0, 0.0 and NaN stay
+    below = build.select(x < zero, build.const(-1, x.dtype), x + zero)  # NaN stays, -0.0 becomes 0.0
     return build.select(x > zero, one, below)
 
 

@@ -31,8 +31,6 @@ def _define_scatter_reduce(inputs: Inputs, attrs: Attrs) -> Outputs:
     x, new, *places = operands(inputs)
     combine = _COMBINE[cast("str", attrs["reduction"])]
     common = shapes.broadcast_shapes([p.shape for p in places])
-    if is_empty(new.shape):
-        return (x,)
 
     def copy(*i: Expr) -> Expr:
         return x[i]
@@ -43,6 +41,8 @@ def _define_scatter_reduce(inputs: Inputs, attrs: Attrs) -> Outputs:
         return (*picked, *i[len(common) :])
 
     base = te.compute(x.shape, copy, name="scattered")
+    if is_empty(new.shape):
+        return (base,)
 
     def value(*i: Expr) -> Expr:
         return combine(base[place(*i)], new[i])
