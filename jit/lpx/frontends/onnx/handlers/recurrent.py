@@ -8,6 +8,7 @@ from lpx import dtypes
 from lpx.errors import ModelError, UnsupportedError
 from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.elementwise import cast
+from lpx.frontends.onnx.handlers.nn import pad_or_crop
 from lpx.frontends.onnx.handlers.reduction import wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.shape import join, take_slice
@@ -88,7 +89,7 @@ def _direction(
         pre = ctx.add("add", pre, own)
         shared = 2 * layer.hidden if linear else size
         part = take_slice(ctx, state, {0: (0, 1, shared)})
-        pre = ctx.add("add", pre, ctx.add("pad", part, ctx.number(0, wide), before=(0,), after=(size - shared,)))
+        pre = ctx.add("add", pre, pad_or_crop(ctx, part, (0,), (size - shared,), ctx.number(0, wide)))
         if linear:
             extras = [take_slice(ctx, state, {0: (shared, 1, layer.hidden)})]
     elif linear:
