@@ -30,9 +30,12 @@ SHORTEST = 1e-4
 """Seconds that one measurement takes at least: shorter calls are repeated in it."""
 
 
-def now() -> float:
-    """Seconds: of this thread where lpx has one, of the clock on the wall where it has more."""
-    return time.thread_time() if lpx.get_num_threads() == 1 else time.perf_counter()
+Clock = Callable[[], float]
+
+
+def clock() -> Clock:
+    """What times are taken from: the thread's own time where lpx has one thread, else the clock on the wall."""
+    return time.thread_time if lpx.get_num_threads() == 1 else time.perf_counter
 
 
 def check(candidates: Mapping[str, Candidate], tolerance: float) -> None:
@@ -49,14 +52,17 @@ def check(candidates: Mapping[str, Candidate], tolerance: float) -> None:
             raise AssertionError(f"{name} and {reference} do not compute the same")
 
 
-def interleave(candidates: Mapping[str, Candidate], seconds: float = SECONDS) -> dict[str, list[float]]:
-    """Seconds per call of each candidate, one number per round."""
-    repeats = {name: _repeats(run) for name, run in candidates.items()}
+def interleave(
+    candidates: Mapping[str, Candidate], seconds: float = SECONDS, now: Clock | None = None
+) -> dict[str, list[float]]:
+    """Seconds per call of each candidate, one number per round; `now` is the clock, by default that of `clock()`."""
+    now = now or clock()
+    repeats = {name: _repeats(run, now) for name, run in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     end = time.perf_counter() + seconds
     while len(next(iter(times.values()))) < ROUNDS or time.perf_counter() < end:
         for name, run in candidates.items():
-            times[name].append(_measure(run, repeats[name]))
+            times[name].append(_measure(run, repeats[name], now))
     return times
 
 
@@ -76,17 +82,17 @@ def compare(
     medians = {name: median(times) for name, times in interleave(candidates).items()}
     benchmark.extra_info["seconds"] = medians
     benchmark.extra_info["work"] = dict(work or {})
-    benchmark.pedantic(candidates["lpx"], rounds=ROUNDS, iterations=_repeats(candidates["lpx"]))
+    benchmark.pedantic(candidates["lpx"], rounds=ROUNDS, iterations=_repeats(candidates["lpx"], clock()))
     return medians
 
 
-def _measure(run: Candidate, repeats: int) -> float:
+def _measure(run: Candidate, repeats: int, now: Clock) -> float:
     begin = now()
     for _ in range(repeats):
         run()
     return (now() - begin) / repeats
 
 
-def _repeats(run: Candidate) -> int:
+def _repeats(run: Candidate, now: Clock) -> int:
     run()
-    return max(1, round(SHORTEST / max(_measure(run, 1), 1e-9)))
+    return max(1, round(SHORTEST / max(_measure(run, 1, now), 1e-9)))

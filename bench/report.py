@@ -50,7 +50,7 @@ def read(paths: Sequence[Path]) -> tuple[Mapping[str, Any], list[Row]]:
             f"give the JSON of one run, not {len(paths)} files: times of different runs are not comparable"
         )
     try:
-        content = json.loads(paths[0].read_text(encoding="utf-8"))
+        content: Any = json.loads(paths[0].read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReportError(f"cannot read {paths[0]}: {error}") from error
     if not isinstance(content, dict) or "lpx" not in content or "benchmarks" not in content:
