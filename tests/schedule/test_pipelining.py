@@ -95,6 +95,20 @@ def test_software_pipeline_refuses_numbers_that_do_not_fit() -> None:
             s.software_pipeline(ro, stages, order)
 
 
+def test_a_pipeline_keeps_its_statements() -> None:
+    s = create_schedule(matmul(3, 16, 4))
+    ro = staged(s)
+    s.double_buffer("B_local", ro)
+    s.software_pipeline(ro, (0, 1))
+    before = str(s)
+    with pytest.raises(NestingError, match=r"(?s)r_o is a pipeline of 2 statements and would have 3.*comes last"):
+        s.prefetch("C", "A", ro)
+    s.vectorize(s.loops("B_local")[-1])
+    s.reorder(*reversed(s.loops("C")[1:3]))
+    assert str(s) != before
+    check(matmul(3, 16, 4), s)
+
+
 def test_async_copy(golden: Golden) -> None:
     def apply(s: Schedule) -> None:
         staged(s)

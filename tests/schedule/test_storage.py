@@ -170,6 +170,16 @@ def test_cache_write_refuses() -> None:
         s.cache_write("C")
 
 
+def test_cache_write_refuses_tiles_that_a_condition_leaves_unwritten() -> None:
+    """The first tile of the blur begins outside of P; a version of it has a place for that element all the same."""
+    s = create_schedule(blur(16))
+    o, _ = s.split(s.loops("S")[0], 4)
+    s.compute_at("P", o)
+    s.double_buffer("P", o)
+    with pytest.raises(AccessError, match="the elements of P that P writes are not seen to form a box"):
+        s.cache_write("P")
+
+
 def test_cache_write_refuses_partly_written_buffers() -> None:
     diagonal = parse_function("""
         func diagonal(A: in float32[4], C: inout float32[4, 4]) {

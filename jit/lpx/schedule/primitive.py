@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from lpx.errors import TraceError
-from lpx.schedule.errors import RefusedError
+from lpx.ir.nodes import Seq
+from lpx.schedule import queries
+from lpx.schedule.errors import NestingError, RefusedError
 from lpx.schedule.session import Edit, Session
 from lpx.schedule.trace import Instruction
 from lpx.schedule.values import Json, as_tuple
@@ -61,6 +63,7 @@ class Primitive(Generic[P, R]):
         try:
             arguments = self._store(edit, args, kwargs)
             result = self.function(edit, *args, **kwargs)
+            check_pipelines_kept(edit)
             arguments.update({k: session.stored(v) for k, v in edit.canonical.items()})
         except RefusedError as error:
             error.locate(self.name, session.function, edit.span)
@@ -95,6 +98,17 @@ class Primitive(Generic[P, R]):
             else:
                 attrs[name] = value
         return tuple(inputs), attrs
+
+
+def check_pipelines_kept(edit: Edit) -> None:
+    """Refuse to add statements to a pipeline, or to take some out: each has its stage."""
+    for loop in queries.loops_within(edit.function.body):
+        count = len(loop.body.stmts) if isinstance(loop.body, Seq) else 1
+        if loop.stages is not None and len(loop.stages) != count:
+            raise NestingError(
+                f"loop {loop.var.name} is a pipeline of {len(loop.stages)} statements and would have {count}",
+                hint="software_pipeline comes last",
+            )
 
 
 def _all_named(session: Session, result: object) -> bool:

@@ -10,7 +10,7 @@ from lpx.arith.iteration import read_index_map
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Axis, Expr
+from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, For, Function, Stmt, Store
 from lpx.schedule import blocks, queries, regions
@@ -62,13 +62,24 @@ def box_written(function: Function, path: Path, writer: Block, target: Buffer) -
     found = [a for a in queries.accesses(path[-1], path[:-1]) if a.buffer is target and a.is_write]
     strips = touched_strips(function, path, found, target.rank)
     used = [v for value in values for v in expr_traverse.free_vars(value) & {f.var for f in inner}]
-    if len(used) > len(set(used)) or any(s is None or not s.is_exact for s in strips):
+    is_guarded = writer.predicate is not None and not _is_domain(writer, indices, target)
+    if is_guarded or len(used) > len(set(used)) or any(s is None or not s.is_exact for s in strips):
         raise AccessError(
             f"the elements of {target.name} that {writer.name} writes are not seen to form a box",
             mark=writer,
             hint="do this before splitting, fusing or moving the block",
         )
     return _ranges(function, path, target, strips)
+
+
+def _is_domain(block: Block, indices: Sequence[Expr], buffer: Buffer) -> bool:
+    """Whether the indices are axes over all of the buffer: what keeps axes in range then keeps the box inside."""
+    extents = {a.var: a.extent for a in block.axes}
+    analyzer = Analyzer()
+    return all(
+        isinstance(i, Var) and i in extents and analyzer.equal(extents[i], e)
+        for i, e in zip(indices, buffer.shape, strict=True)
+    )
 
 
 def _fills(function: Function, values: Sequence[Expr], loops: Sequence[For], buffer: Buffer) -> bool:
@@ -108,9 +119,7 @@ def copy_nest(name: str, source: Buffer, target: Buffer, ranges: Box) -> Stmt:
     return regions.nest(block, {a.var: r or regions.whole(a) for a, r in zip(axes, ranges, strict=True)}, {})
 
 
-def touched_strips(
-    function: Function, path: queries.Path, accesses: Sequence[Access], rank: int
-) -> list[Strip | None]:
+def touched_strips(function: Function, path: queries.Path, accesses: Sequence[Access], rank: int) -> list[Strip | None]:
     """Per dimension of a buffer, the indices that `accesses` take while the last statement of `path` runs once.
 
     They are in terms of the loops around that statement. None: not known.
