@@ -19,6 +19,8 @@ CONVOLUTIONS = [
     case("Conv", IMAGE, KERNEL, auto_pad="SAME_LOWER", strides=[2, 2]),
     case("Conv", IMAGE, KERNEL, auto_pad="VALID", kernel_shape=[3, 3]),
     case("Conv", floats(1, 2, 8), floats(3, 2, 4, seed=1), strides=[3]),
+    case("Conv", floats(2, 4, 9, 1), floats(6, 2, 3, 1, seed=1), group=2, strides=[2, 3], pads=[1, 0, 1, 0]),
+    case("Conv", floats(2, 4, 1, 1), floats(6, 4, 1, 1, seed=1), floats(6, seed=2)),
     case("Conv", floats(1, 2, 4, 5, 4), floats(3, 2, 2, 3, 2, seed=1), pads=[1, 0, 0, 0, 1, 1]),
     case("ConvTranspose", floats(1, 2, 3, 4), floats(2, 3, 3, 3, seed=1), floats(3, seed=2), strides=[2, 2]),
     case(

@@ -28,9 +28,22 @@ def conv(ctx: Context, call: Call) -> Operand:
     x, w, bias = call.input(0), call.input(1), call.optional(2)
     if w.rank != x.rank:
         raise ModelError(f"input {x.value.type_text} and weights {w.value.type_text} differ in rank")
-    windows = read_windows(call, x, w.shape[2:])
-    result = ctx.add("conv", x, w, groups=call.attrs.integer("group", 1), **windows.attrs())
+    result = convolve(ctx, x, w, read_windows(call, x, w.shape[2:]), call.attrs.integer("group", 1))
     return result if bias is None else ctx.add("add", result, per_channel(ctx, bias, x.rank))
+
+
+def convolve(ctx: Context, x: Operand, w: Operand, windows: Windows, groups: int) -> Operand:
+    """A convolution whose last axis is worth vectorizing: without axes that do nothing, if that is one of them."""
+    idle = windows.idle_axes(x.shape[2:])
+    if x.rank - 3 not in idle or len(idle) == x.rank - 2:
+        return ctx.add("conv", x, w, groups=groups, **windows.attrs())
+    squeezed = [
+        ctx.add("reshape", t, shape=tuple(d for axis, d in enumerate(t.shape) if axis - 2 not in idle)) for t in (x, w)
+    ]
+    result = ctx.add("conv", *squeezed, groups=groups, **windows.without(idle).attrs())
+    rest = iter(result.shape[2:])
+    spatial = (1 if axis in idle else next(rest) for axis in range(x.rank - 2))
+    return ctx.add("reshape", result, shape=(*result.shape[:2], *spatial))
 
 
 @handles("ConvTranspose")

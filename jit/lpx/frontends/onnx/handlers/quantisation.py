@@ -8,6 +8,7 @@ from lpx.errors import ModelError, UnsupportedError
 from lpx.frontends.onnx import tensors
 from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.elementwise import cast, clamped
+from lpx.frontends.onnx.handlers.nn import convolve
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.shape import take_slice
 from lpx.frontends.onnx.handlers.windows import read_windows
@@ -115,7 +116,7 @@ def _integer_conv(
     if w_zero is not None and w_zero.rank == 1:
         w_zero = ctx.add("reshape", w_zero, shape=(*w_zero.shape, *(1,) * (w.rank - 1)))
     left, right = _centred(ctx, x, x_zero, -1), _centred(ctx, w, w_zero, -1)
-    return ctx.add("conv", left, right, groups=call.attrs.integer("group", 1), **windows.attrs())
+    return convolve(ctx, left, right, windows, call.attrs.integer("group", 1))
 
 
 @handles("QLinearMatMul")

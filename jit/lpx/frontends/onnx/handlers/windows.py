@@ -28,6 +28,29 @@ class Windows:
         """The elements from the first to the last tap."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
+    def idle_axes(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """The axes of one element, one tap and no padding."""
+        return tuple(
+            axis
+            for axis, extent in enumerate(extents)
+            if extent == self.kernel[axis] == 1 and not self.before[axis] and not self.after[axis]
+        )
+
+    def without(self, axes: Sequence[int]) -> Windows:
+        """The windows on the other axes."""
+
+        def kept(values: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(v for axis, v in enumerate(values) if axis not in axes)
+
+        return Windows(
+            kept(self.kernel),
+            kept(self.strides),
+            kept(self.dilations),
+            kept(self.before),
+            kept(self.after),
+            self.auto_pad,
+        )
+
     def attrs(self) -> dict[str, AttrValue]:
         """The attributes of graph operators on windows."""
         return {
