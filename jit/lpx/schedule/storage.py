@@ -9,6 +9,7 @@ from lpx.arith.iteration import read_index_map
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer, Scope
+from lpx.expr.nodes import Binary, Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Function, Store
 from lpx.schedule import blocks, queries, rewriting
@@ -153,24 +154,30 @@ def check_plain_reads(block: Block, buffer: Buffer) -> None:
 
 
 def check_without_gaps(function: Function, buffer: Buffer) -> None:
-    """Refuse an intermediate whose one writer is seen to leave elements out, as a layout with a remainder does."""
+    """Refuse an intermediate that is written at quotients and remainders which do not fill it for certain: the layout
+    may have gaps.
+    """
     writers = queries.writers(function, buffer)
     if len(writers) != 1 or buffer in queries.param_buffers(function):
         return
     extents = {axis.var: axis.extent for axis in writers[0].axes}
     for stmt in traverse.walk(writers[0].body):
-        if not isinstance(stmt, Store) or stmt.buffer is not buffer:
+        if not isinstance(stmt, Store) or stmt.buffer is not buffer or not any(map(_divides, stmt.indices)):
             continue
         used = {v for i in stmt.indices for v in expr_traverse.free_vars(i)}
         places = read_index_map(
             stmt.indices, {v: e for v, e in extents.items() if v in used}, queries.analyzer_of(function, ())
         )
-        if places is not None and not places.is_onto:
+        if places is None or not places.is_onto:
             raise CoverageError(
-                f"{writers[0].name} leaves gaps in {buffer.name}",
+                f"{writers[0].name} may leave gaps in {buffer.name}",
                 mark=writers[0],
                 hint="make the copy before the layout is transformed",
             )
+
+
+def _divides(index: Expr) -> bool:
+    return any(isinstance(e, Binary) and e.op in ("floordiv", "floormod") for e in expr_traverse.walk(index))
 
 
 def check_one_buffer(block: Block) -> Buffer:
