@@ -268,6 +268,16 @@ def fusing_a_sum_over_nothing() -> Started:
     return s
 
 
+@refused_by("check_starts_once")
+def cutting_inside_a_sum_over_nothing() -> Started:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = start(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    _, inner = s.split(s.loops("C")[1], 4)
+    s.partition(inner, 2)
+    return s
+
+
 # --- placement of producers --------------------------------------------------------------------------------------
 
 

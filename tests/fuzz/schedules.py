@@ -56,6 +56,8 @@ class Dice:
     draw: st.DrawFn
     schedule: Schedule
     reassociated: bool = False
+    padded: set[str] = field(default_factory=set[str])
+    """Buffers with places that no element lies at, which a copy of the whole would read."""
 
     def one_of(self, options: Sequence[T]) -> T:
         return self.draw(st.sampled_from(options))
@@ -95,7 +97,8 @@ class Dice:
 
     def read_buffer(self, block: BlockHandle) -> Buffer:
         """A buffer that a block reads."""
-        found = sorted(traverse.read_buffers(self.schedule.statement(block)), key=lambda b: b.name)
+        read = traverse.read_buffers(self.schedule.statement(block))
+        found = sorted((b for b in read if b.name not in self.padded), key=lambda b: b.name)
         if not found:
             raise AccessError(f"{block.name} reads nothing")
         return self.one_of(found)
@@ -194,6 +197,7 @@ def _pack(s: Schedule, d: Dice) -> None:
 def _transform_layout(s: Schedule, d: Dice) -> None:
     block = d.block()
     s.transform_layout(block, d.index_map(d.written_rank(block)))
+    d.padded |= {b.name for b in traverse.written_buffers(s.statement(block))}
 
 
 def _storage_align(s: Schedule, d: Dice) -> None:

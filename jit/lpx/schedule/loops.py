@@ -117,6 +117,7 @@ def split_loop(
     nest = _nest(loop, variables, extents, main, pragmas)
     if tail != "peel" or analyzer.equal(covered, loop.extent):
         return rewriting.replace_statement(function, loop, nest), variables
+    nesting.check_starts_once(function, loop)
     rest = _rest(function, loop, analyzer.simplify(covered), analyzer.simplify(loop.extent - covered))
     return rewriting.replace_statement(function, loop, ir.sequence([nest, rest])), variables
 
@@ -298,6 +299,7 @@ def partition(edit: Edit, loop: LoopHandle, at: int | Expr) -> tuple[LoopHandle,
     node = edit.loop(loop)
     nesting.check_serial(node)
     analyzer = queries.analyzer_of(edit.function, queries.loops_around(edit.function, node))
+    nesting.check_starts_once(edit.function, node)
     point = build.as_expr(at)
     nesting.check_over_symbols(edit.function, point, node)
     point = analyzer.simplify(build.minimum(build.maximum(point, 0), node.extent))

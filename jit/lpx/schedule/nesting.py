@@ -81,6 +81,25 @@ def check_starts_kept(function: Function, chain: Sequence[For]) -> None:
                 )
 
 
+def check_starts_once(function: Function, loop: For) -> None:
+    """Refuses to cut an inner loop of a reduction that may be empty.
+
+    Both parts could be the first to run, in one iteration of a loop further out, so neither starts before that loop.
+    """
+    analyzer = queries.analyzer_of(function)
+    for block in queries.blocks_within(loop):
+        if block.init is None or "reduce" not in _axis_kinds(block, loop):
+            continue
+        around = queries.loops_around(function, block)
+        outer = [f for f in around[: around.index(loop)] if "reduce" in _axis_kinds(block, f)]
+        if outer and not all(analyzer.prove(a.extent >= 1) for a in block.axes if a.kind == "reduce"):
+            raise CoverageError(
+                f"the reduction of {block.name} may be empty, and would not start once {loop.var.name} is cut",
+                hint=f"decompose_reduction first, or cut {outer[0].var.name}",
+                mark=block,
+            )
+
+
 def _axis_kinds(block: Block, loop: For) -> set[str]:
     return {
         axis.kind
