@@ -1,6 +1,7 @@
 """One handler per ONNX operator, in files by family. Importing this package fills the table."""
 
 from lpx.frontends.onnx.handlers import (
+    control,
     einsum,
     elementwise,
     indexing,
@@ -17,6 +18,7 @@ from lpx.frontends.onnx.handlers.registry import HANDLERS
 
 __all__ = [
     "HANDLERS",
+    "control",
     "einsum",
     "elementwise",
     "indexing",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from lpx import dtypes
-from lpx.errors import ModelError, UnsupportedError
+from lpx.errors import ModelError
 from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.elementwise import cast
 from lpx.frontends.onnx.handlers.reduction import average, wider
@@ -244,13 +243,3 @@ def rooted(ctx: Context, x: Operand, p: int) -> Operand:
     if p == 1:
         return x
     return ctx.add("sqrt", x) if p == 2 else ctx.add("pow", x, ctx.number(1 / p, x.dtype))
-
-
-@handles("If")
-def branch(ctx: Context, call: Call) -> list[Operand]:
-    """The branch that the condition takes, which must be known."""
-    condition = ctx.array(call.input(0), "the condition of If")
-    if condition.size != 1 or condition.dtype != dtypes.bool_.to_numpy():
-        raise UnsupportedError("If on a condition that is not one bool")
-    then, otherwise = call.attrs.graph("then_branch"), call.attrs.graph("else_branch")
-    return call.run_graph(then if condition.item() else otherwise, ())
