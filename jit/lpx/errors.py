@@ -83,9 +83,7 @@ class RuntimeCheckError(LpxError):
 
 
 class MemoryAccessError(LpxError):
-    """The reference interpreter saw memory used wrongly: out of bounds, before it was written, or without the barrier or
-    wait it needs.
-    """
+    """The reference interpreter saw memory used wrongly: out of bounds, unwritten, or without a barrier or wait."""
 
 
 class UnsupportedError(LpxError):

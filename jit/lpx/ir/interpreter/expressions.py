@@ -16,7 +16,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import scalars
 from lpx.ir.hardware import meaning_of
-from lpx.ir.interpreter.math import approximate, expand_math
+from lpx.ir.interpreter.math import expand_math
 from lpx.ir.interpreter.storage import Address, Storage
 from lpx.ir.scalars import Value
 
@@ -174,10 +174,6 @@ class Compiled:
     def call(self, expr: nodes.Call) -> Lane:
         if expr.op.kind == "primitive":
             function = scalars.primitive(expr.op.name, expr.args[0].dtype)
-            args = tuple(self._lanes[a] for a in expr.args)
-            return lambda env, i: function(*[arg(env, i) for arg in args])
-        if expr.op.kind == "math":
-            function = approximate(expr.op.name, expr.dtype)
             args = tuple(self._lanes[a] for a in expr.args)
             return lambda env, i: function(*[arg(env, i) for arg in args])
         meaning = meaning_of(expr.op)
