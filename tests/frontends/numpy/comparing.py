@@ -67,3 +67,18 @@ def assert_same(label: str, got: Array, wanted: Array, ulps: float = 0.0) -> Non
     scale = max(float(finite.max(initial=0.0)), float(np.finfo(wanted.dtype).tiny))
     tolerance = ulps * scale * float(np.finfo(wanted.dtype).eps)
     np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance, err_msg=label)
+
+
+def check_program(body: str, arrays: Mapping[str, Array]) -> None:
+    """Statements over the arrays leave them, and what they return, as NumPy does."""
+    source = f"def program({', '.join(arrays)}):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+    scope: dict[str, Any] = {"np": np, "lpx": lpx}
+    exec(compile(source, "<program>", "exec"), scope)
+    ours, theirs = ({name: np.array(array) for name, array in arrays.items()} for _ in range(2))
+    wanted = flat(run_numpy(scope["program"], theirs))
+    got = flat(lpx.jit(scope["program"])(**ours))
+    for label, g, w in zip([f"{body} result"] * len(wanted), got, wanted, strict=True):
+        if w is not None:
+            assert_same(label, g, np.asarray(w))
+    for name, array in theirs.items():
+        assert_same(f"{body} argument {name}", ours[name], array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -89,14 +90,14 @@ np.convolve(a, a)
 """.strip().splitlines()
 
 
-def traced_dtypes(expressions: list[str], **arrays: Any) -> list[Any]:
+def traced_dtypes(expressions: Sequence[str], **arrays: Any) -> list[Any]:
     """The dtype of each result, from tracing alone."""
     arguments, _ = abstract_arguments(list(arrays), list(arrays.values()), (), {})
     traced = trace_function(function_of(expressions, list(arrays)), "promotion", arguments)
     return [value.dtype.to_numpy() for value in traced.graph.outputs[: traced.results]]
 
 
-def numpy_dtypes(expressions: list[str], **arrays: Any) -> list[Any]:
+def numpy_dtypes(expressions: Sequence[str], **arrays: Any) -> list[Any]:
     return [np.asarray(r).dtype for r in run_numpy(function_of(expressions, list(arrays)), arrays)]
 
 

@@ -18,9 +18,9 @@ LOOPS = ["bool", "int8", "uint16", "int64", *FLOATS]
 """Dtypes that reach each loop of a ufunc of floats: small integers compute in float16 and float32, large in float64."""
 
 EXACT = set(
-    "add subtract multiply divide negative positive conjugate absolute fabs sqrt square reciprocal maximum minimum fmax "
-    "fmin rint floor ceil trunc copysign nextafter spacing ldexp frexp modf sign signbit isnan isinf isfinite heaviside "
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
+    "add subtract multiply divide negative positive conjugate absolute fabs sqrt square reciprocal maximum minimum "
+    "fmax fmin rint floor ceil trunc copysign nextafter spacing ldexp frexp modf sign signbit isnan isinf isfinite "
+    "heaviside equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
     "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift bitwise_count "
     "floor_divide remainder fmod divmod".split()
 )

@@ -55,6 +55,8 @@ class JitFunction(NativeFunction):
     Results come back as the caller's kind of array. `out=` takes an array (or a tuple, for several results) to write.
     """
 
+    __name__: str
+
     def __init__(
         self,
         function: Callable[..., Any],

@@ -278,10 +278,10 @@ class TracedArray(ArrayOperators):
         raise _unknown_elements("a Python integer", 'use x.astype("int64"), or make the argument static')
 
     def __float__(self) -> float:
-        raise _unknown_elements("a Python number", 'use x.astype("float64")')
+        raise _unknown_elements("a Python number", _STORING)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise _unknown_elements("a NumPy array", "use functions that NumPy dispatches (np.*), or lpx.nn")
+        raise _unknown_elements("a NumPy array", _STORING)
 
     def __repr__(self) -> str:
         return f"TracedArray({self._value.type_text})"
@@ -295,7 +295,9 @@ def assign(target: object, result: TracedArray) -> TracedArray:
     if not isinstance(target, TracedArray) or target.is_scalar:
         what = "a number" if isinstance(target, TracedArray) else "an array from outside the function"
         raise DefinitionError(
-            f"{what} cannot be written to while tracing", hint="pass the array as an argument", span=capture()
+            f"{what} cannot be written to while tracing",
+            hint="pass the array as an argument, or make it here: np.zeros_like(x, shape=...)",
+            span=capture(),
         )
     if not np.can_cast(result.dtype, target.dtype, casting="same_kind"):
         raise DTypeError(
@@ -330,6 +332,9 @@ def holds_traced(x: object) -> bool:
     if is_list(x):
         return any(holds_traced(e) for e in x)
     return isinstance(x, TracedArray)
+
+
+_STORING = "use functions that NumPy dispatches (np.*); make arrays to be assigned to by np.zeros_like(x, shape=...)"
 
 
 def _unknown_elements(wanted: str, hint: str) -> DefinitionError:

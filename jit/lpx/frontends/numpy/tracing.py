@@ -9,7 +9,7 @@ from typing import Any
 
 from lpx import te
 from lpx.dtypes import DType
-from lpx.errors import DefinitionError, UnsupportedError
+from lpx.errors import DefinitionError, LpxError, UnsupportedError
 from lpx.expr.nodes import Var
 from lpx.frontends.numpy import functions, ufuncs
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, StaticArgument
@@ -40,7 +40,7 @@ class TracedFunction:
 
 
 def trace_function(function: Callable[..., Any], name: str, arguments: Abstract) -> TracedFunction:
-    """Run `function` on traced arrays for `arguments` (by keyword where it has names).
+    """Run `function` on traced arrays for `arguments`.
 
     Raises: DefinitionError when it returns something other than arrays; whatever the function itself raises.
     """
@@ -49,7 +49,7 @@ def trace_function(function: Callable[..., Any], name: str, arguments: Abstract)
     symbols: dict[str, Var] = {}
     passed = {a.name: _enter(trace, a, symbols) for a in arguments}
     entered = {key: a.value for key, a in passed.items() if isinstance(a, TracedArray)}
-    returned = function(**passed) if not _positional(function) else function(*passed.values())
+    returned = _run(function, passed)
     results = _results(trace, returned, name)
     written = tuple(k for k, v in entered.items() if passed[k].value is not v)
     outputs: list[Value] = []
@@ -66,6 +66,20 @@ def trace_function(function: Callable[..., Any], name: str, arguments: Abstract)
     return TracedFunction(graph, captured, written, tuple(trace.narrowed), len(results), not is_list(returned))
 
 
+def _run(function: Callable[..., Any], passed: dict[str, Any]) -> object:
+    parameters = inspect.signature(function).parameters.values()
+    by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    try:
+        return function(
+            *(value for name, value in passed.items() if name not in by_name),
+            **{name: value for name, value in passed.items() if name in by_name},
+        )
+    except (TypeError, ValueError) as error:
+        if isinstance(error.__cause__, LpxError):  # NumPy asked a traced array for its elements
+            raise error.__cause__ from None
+        raise
+
+
 def _check_extents(outputs: Sequence[Value], name: str) -> None:
     for value in outputs:
         if not all(isinstance(d, int | Var) for d in value.shape):
@@ -73,11 +87,6 @@ def _check_extents(outputs: Sequence[Value], name: str) -> None:
                 f"{name} returns an array of shape {shapes.shape_text(value.shape)}, computed from dynamic dimensions",
                 hint="return arrays whose dimensions are numbers or those of the arguments, or make these static",
             )
-
-
-def _positional(function: Callable[..., Any]) -> bool:
-    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-    return any(k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL) for k in kinds)
 
 
 def _enter(trace: Trace, argument: ArrayArgument | StaticArgument, symbols: dict[str, Var]) -> Any:
