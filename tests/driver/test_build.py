@@ -38,7 +38,7 @@ def test_a_lowered_function_is_built_as_it_stands() -> None:
     flat = pipeline.lower(te.lower(scaled_sum(100)), Target.parse("cpu")).function
     kernel = lpx.build(flat)
     np.testing.assert_array_equal(kernel(A, B), A * 2 + B)
-    assert kernel.forms.notes == ()
+    assert not kernel.forms.notes
 
 
 def test_several_outputs_come_back_as_a_tuple() -> None:

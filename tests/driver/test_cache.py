@@ -11,10 +11,13 @@ import pytest
 
 import lpx
 from lpx import te
+from lpx.driver import build as building
 from lpx.driver import compile as compiling
 from lpx.driver import fingerprint
 from lpx.errors import CacheWarning
+from lpx.ir.nodes import Function
 from lpx.knobs import override
+from lpx.rules.default import DefaultSchedule, default_schedule
 from lpx.target import Target
 from tests.driver.programs import normal, scaled_sum, weighted
 from tests.support import Child
@@ -80,6 +83,31 @@ def test_constants_are_not_in_the_object() -> None:
     compiled = compiling.compile_function(str(function), lambda: function, Target.parse("cpu"))
     assert weights.tobytes()[:16] not in compiled.data
     assert len(compiled.data) < weights.nbytes
+
+
+def test_what_is_in_the_cache_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lpx.build(scaled_sum(9))
+    scheduled: list[Function] = []
+
+    def note(function: Function, target: Target) -> DefaultSchedule:
+        scheduled.append(function)
+        return default_schedule(function, target)
+
+    monkeypatch.setattr(building, "default_schedule", note)
+    kernel = lpx.build(scaled_sum(9))
+    assert scheduled == []
+    assert "vectors of" in kernel.explain()
+    assert len(scheduled) == 1
+
+
+def test_a_schedule_by_hand_is_no_program_for_the_rules() -> None:
+    """The same text, compiled as it stands and by the rules, is two entries."""
+    program = te.lower(scaled_sum(100))
+    by_hand, by_rules = lpx.build(lpx.create_schedule(program)), lpx.build(program)
+    assert "ramp" not in by_hand.forms.ir
+    assert "ramp" in by_rules.forms.ir
+    assert by_hand.specialisation.code is not by_rules.specialisation.code
+    assert sorted(lpx.build(lpx.create_schedule(program)).stats) == sorted(lpx.build(program).stats) == ["link"]
 
 
 def entries(folder: Path) -> set[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lpx.driver.compile import Compiled, compile_function
@@ -12,7 +13,7 @@ from lpx.driver.lowered import LoweredKernel
 from lpx.errors import TargetError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
-from lpx.rules import default
+from lpx.rules.default import VERSION, DefaultSchedule, default_schedule
 from lpx.runtime import arrays
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.signature import Signature
@@ -68,10 +69,9 @@ def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[
                 f"code for {forms.target} does not run here",
                 hint="lpx.lower_program shows it; target='cpu' is this machine",
             )
-        function = forms.schedule.function
-        compiled = compile_function(_identity(function), lambda: function, forms.target)
-    named = replace(compiled.signature, name=function.name)
-    bound = dict(zip(_bound_names(named), function.constants.values(), strict=True))
+        compiled = compile_function(_identity(forms, program), lambda: forms.schedule.function, forms.target)
+    named = replace(compiled.signature, name=forms.name)
+    bound = dict(zip(_bound_names(named), forms.function.constants.values(), strict=True))
     return Kernel(replace(compiled, signature=named), forms, bound)
 
 
@@ -84,18 +84,18 @@ def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: S
 def _lower(program: Program, chosen: Target, fastmath: Sequence[str]) -> LoweredKernel:
     if isinstance(program, Schedule):
         function = with_flags(program.function, fastmath)
-        schedule = program if function is program.function else create_schedule(function)
-        return LoweredKernel(function.name, function, schedule, chosen)
+        given = program if function is program.function else create_schedule(function)
+        return LoweredKernel(function.name, function, chosen, partial(DefaultSchedule, given))
     function = with_flags(program if isinstance(program, Function) else lower(program), fastmath)
     if function.stage != "scheduled":
-        return LoweredKernel(function.name, function, create_schedule(function), chosen)
-    made = default.default_schedule(function, chosen)
-    return LoweredKernel(function.name, function, made.schedule, chosen, made.notes)
+        return LoweredKernel(function.name, function, chosen, partial(DefaultSchedule, create_schedule(function)))
+    return LoweredKernel(function.name, function, chosen, partial(default_schedule, function, chosen))
 
 
-def _identity(function: Function) -> str:
-    """The text that identifies a scheduled function; constants are in it by a digest of their elements."""
-    return print_function(function)
+def _identity(forms: LoweredKernel, program: Program) -> str:
+    """The text that identifies a program and who schedules it; constants are in it by a digest of their elements."""
+    scheduled_by = "hand" if isinstance(program, Schedule) else f"rules {VERSION}"
+    return f"{print_function(forms.function)}\nscheduled by {scheduled_by}"
 
 
 def _bound_names(signature: Signature) -> list[str]:

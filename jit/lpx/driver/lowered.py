@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from lpx.driver.compile import constants_as_parameters, machine_of
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.passes import pipeline
+from lpx.rules.default import DefaultSchedule
 from lpx.runtime import objects
 from lpx.schedule.schedule import Schedule
 from lpx.target import Target
@@ -18,16 +19,25 @@ from lpx.target import Target
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """One kernel. Not slotted: each form is made when it is first asked for.
+    """One kernel. Not slotted: each form is made when it is first asked for, the schedule by `make`.
 
     `te` is the program before scheduling and `schedule` what was done to it, `notes` in words.
     """
 
     name: str
     function: Function
-    schedule: Schedule
     target: Target
-    notes: Sequence[str] = ()
+    make: Callable[[], DefaultSchedule]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule that code is made of."""
+        return self._made.schedule
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the rules did, in words; nothing where the schedule was given."""
+        return self._made.notes
 
     @property
     def te(self) -> str:
@@ -51,6 +61,10 @@ class LoweredKernel:
         module = objects.parse_module(self.llvm)
         objects.optimise(module, machine)
         return str(machine.emit_assembly(module))
+
+    @cached_property
+    def _made(self) -> DefaultSchedule:
+        return self.make()
 
     @cached_property
     def _flat(self) -> Function:

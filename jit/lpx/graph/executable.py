@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -48,8 +49,8 @@ class Executable:
         kernels: list[LoweredKernel] = []
         for subgraph in _kernel_graphs(self.graph):
             function = _function_of(subgraph, self.fastmath)
-            made = default.default_schedule(function, self.target)
-            kernels.append(LoweredKernel(subgraph.name, function, made.schedule, self.target, made.notes))
+            make = partial(default.default_schedule, function, self.target)
+            kernels.append(LoweredKernel(subgraph.name, function, self.target, make))
         return Lowered(print_graph(self.graph), kernels, self.seconds)
 
 
