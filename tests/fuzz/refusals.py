@@ -13,7 +13,7 @@ from typing import Any, cast
 from lpx import te
 from lpx.ir.nodes import Function
 from lpx.ir.parser import parse_function
-from lpx.schedule import Schedule, testing
+from lpx.schedule import LoopHandle, Schedule, testing
 from lpx.te.lower import lower
 
 
@@ -728,6 +728,120 @@ def rows_that_are_columns() -> Started:
     i, *_ = s.loops("C")
     s.decompose_reduction("C", i)
     s.tensorize("C", i, "nvvm.ldmatrix.mma.f16")
+    return s
+
+
+# --- copies that run by themselves, pipelines --------------------------------------------------------------------
+
+
+def table() -> Started:
+    """C[i, j] = A[i, j] * 2."""
+    a = te.placeholder((4, 8), name="A")
+    return start(te.compute((4, 8), lambda i, j: a[i, j] * 2.0, name="C"))
+
+
+@refused_by("check_copy")
+def copying_what_is_computed() -> Started:
+    s = chain()
+    s.async_copy("B", s.loops("B")[0])
+    return s
+
+
+@refused_by("check_one_thread")
+def a_copy_by_several_threads() -> Started:
+    s = table()
+    copy = s.cache_read("C", "A")
+    rows, columns = s.loops(copy)
+    s.parallel(rows)
+    s.async_copy(copy, columns)
+    return s
+
+
+@refused_by("check_awaited")
+def a_copy_that_nobody_waits_for() -> Started:
+    a = te.placeholder((8,), name="A")
+    s = start(te.compute((8,), lambda i: a[i], name="C"))
+    s.async_copy("C", s.loops("C")[0])
+    return s
+
+
+@refused_by("check_private")
+def versions_of_what_outlives_the_loop() -> Started:
+    s = chain()
+    s.double_buffer("B", s.loops("C")[0])
+    return s
+
+
+def stepping(versions: int) -> tuple[Started, LoopHandle]:
+    """`chain` in two steps of a loop: B is filled, then read; with memory for several iterations."""
+    s = chain()
+    outer, _ = s.split(s.loops("C")[0], 2)
+    s.compute_at("B", outer)
+    s.double_buffer("B", outer, versions)
+    return s, outer
+
+
+@refused_by("check_places")
+def a_pipeline_of_three_for_two() -> Started:
+    s, outer = stepping(2)
+    s.software_pipeline(outer, (0, 1, 2))
+    return s
+
+
+@refused_by("check_pipeline")
+def a_pipeline_backwards() -> Started:
+    s, outer = stepping(2)
+    s.software_pipeline(outer, (1, 0))
+    return s
+
+
+@refused_by("_check_waits")
+def a_pipeline_without_enough_versions() -> Started:
+    s, outer = stepping(2)
+    s.software_pipeline(outer, (0, 2))
+    return s
+
+
+@refused_by("check_pipelines_kept", is_unsound=True)
+def one_statement_more_in_a_pipeline() -> Started:
+    s, outer = stepping(2)
+    s.software_pipeline(outer, (0, 1))
+    s.partition(s.loops("C")[1], 1)
+    return s
+
+
+# --- padding -----------------------------------------------------------------------------------------------------
+
+
+@refused_by("check_loops")
+def padding_what_is_split() -> Started:
+    s = matmul()
+    s.split(s.loops("C")[0], 2)
+    s.pad("C", (3, 1, 1))
+    return s
+
+
+@refused_by("check_values", is_unsound=True)
+def dividing_by_padding() -> Started:
+    a = te.placeholder((8,), "int32", name="A")
+    s = start(te.compute((8,), lambda i: te.const(7, "int32") // a[i], name="C"))
+    s.pad("C", (5,))
+    return s
+
+
+@refused_by("check_plain_indices", is_unsound=True)
+def padding_a_shifted_axis() -> Started:
+    a = te.placeholder((9,), name="A")
+    s = start(te.compute((8,), lambda i: a[i + 1] * 2.0, name="C"))
+    s.pad("C", (5,))
+    return s
+
+
+@refused_by("check_adds_nothing", is_unsound=True)
+def padding_that_adds_up() -> Started:
+    a, r = te.placeholder((3, 8), name="A"), te.reduce_axis(8, name="r")
+    s = start(te.compute((3,), lambda i: te.sum(a[i, r] + 1.0, axis=r), name="C"))
+    s.pad("C", (1, 5))
     return s
 
 
