@@ -19,7 +19,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 from lpx.ir import traverse
-from lpx.ir.nodes import Block
+from lpx.ir.nodes import Block, Seq
 from lpx.schedule import BlockHandle, IndexMap, LoopHandle, Schedule
 from lpx.schedule.errors import AccessError, NestingError
 from lpx.schedule.loops import Tail
@@ -217,6 +217,42 @@ def _cross_lane_reduce(s: Schedule, d: Dice) -> None:
     d.reassociated = True
 
 
+def _pad(s: Schedule, d: Dice) -> None:
+    block = d.block()
+    count = len(cast("Block", s.statement(block)).axes)
+    s.pad(block, [d.one_of((1, 2, 4)) for _ in range(count)])
+
+
+def _prefetch(s: Schedule, d: Dice) -> None:
+    block = d.block()
+    s.prefetch(block, d.read_buffer(block), d.one_of(s.loops(block) or d.nest()), d.one_of((1, 3)))
+
+
+def _parallel_region(s: Schedule, d: Dice) -> None:
+    """Around parallel loops that follow one another, where there are any."""
+    loops = [h for h in s.loops() if s.loop_of(h).kind == "parallel"] or [d.loop()]
+    first = d.draw(st.integers(0, len(loops) - 1))
+    s.parallel_region(*loops[first : first + d.one_of((1, 2))])
+
+
+def _double_buffer(s: Schedule, d: Dice) -> None:
+    block = d.block()
+    s.double_buffer(block, d.one_of(s.loops(block) or d.nest()), d.one_of((2, 3)))
+
+
+def _software_pipeline(s: Schedule, d: Dice) -> None:
+    loop = d.loop()
+    body = s.loop_of(loop).body
+    count = len(body.stmts) if isinstance(body, Seq) else 1
+    s.software_pipeline(loop, sorted(d.one_of((0, 1, 2)) for _ in range(count)))
+
+
+def _async_copy(s: Schedule, d: Dice) -> None:
+    """Of a copy that was made just before, mostly."""
+    block = s.cache_read(d.block(), d.read_buffer(d.block())) if d.one_of((True, False)) else d.block()
+    s.async_copy(block, (s.loops(block) or d.nest())[-1])
+
+
 ACTIONS: dict[str, tuple[int, Callable[[Schedule, Dice], object]]] = {
     "split": (6, _split),
     "fuse": (3, _fuse),
@@ -242,6 +278,13 @@ ACTIONS: dict[str, tuple[int, Callable[[Schedule, Dice], object]]] = {
     "decompose_reduction": (3, lambda s, d: s.decompose_reduction(*d.reduction())),
     "rfactor": (5, _rfactor),
     "cross_lane_reduce": (4, _cross_lane_reduce),
+    "pad": (2, _pad),
+    "prefetch": (1, _prefetch),
+    "blockize": (1, lambda s, d: s.blockize(d.loop())),
+    "parallel_region": (2, _parallel_region),
+    "double_buffer": (3, _double_buffer),
+    "software_pipeline": (2, _software_pipeline),
+    "async_copy": (1, _async_copy),
     "sample_tile": (1, _sample_tile),
     "sample_location": (1, _sample_location),
 }
