@@ -77,6 +77,19 @@ def test_cache_read_of_one_reader_of_several() -> None:
     assert str(s).count("A_global[") == 2, "one write of the copy, one read by C"
 
 
+def test_cache_read_of_a_changed_layout() -> None:
+    """Where the layout leaves no gaps it may be copied; places that nothing writes are not."""
+    program = bias_relu(4, 3, 8)
+    s = create_schedule(program)
+    s.transform_layout("C", lambda i, j: (j // 4, i, j % 4))
+    s.cache_read("D", "C")
+    check(program, s)
+    s = create_schedule(program)
+    s.transform_layout("C", lambda i, j: (j // 3, i, j % 3))
+    with pytest.raises(CoverageError, match=r"(?s)C may leave gaps in C.*before the layout is transformed"):
+        s.cache_read("D", "C")
+
+
 def test_cache_read_refuses() -> None:
     s = create_schedule(bias_relu(4, 3, 8))
     with pytest.raises(UnknownNameError, match=r"(?s)no buffer E is accessed here.*the buffers are C, bias"):

@@ -20,6 +20,7 @@ from lpx.schedule.primitive import primitive
 from lpx.schedule.reduction_forms import check_accumulation
 from lpx.schedule.session import BlockLike, Edit
 from lpx.schedule.staging import allocate, check_open_place, innermost_loop, nest_over, widest_without
+from lpx.schedule.staging_boxes import check_without_gaps
 from lpx.schedule.storage import check_single_output
 
 Value: TypeAlias = "Callable[[Sequence[Expr]], Expr]"
@@ -53,6 +54,8 @@ def pad(edit: Edit, block: BlockLike, multiples: Sequence[int]) -> tuple[BlockHa
     check_values(node, grown)
     padding = _Padding(node, grown, rewriting.block_names(edit.function))
     inputs = [b for b in dict.fromkeys(_loads(node)) if b is not target and padding.grows(b)]
+    for buffer in inputs:
+        check_without_gaps(edit.function, buffer)
     copies = {b: padding.buffer(b, f"{b.name}_pad") for b in inputs}
     before = [padding.copy_in(b, copies[b]) for b in inputs]
     after: list[Stmt] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from lpx.arith.analyzer import Analyzer
@@ -14,7 +14,7 @@ from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, For, Function, Stmt, Store
 from lpx.schedule import blocks, queries, regions
-from lpx.schedule.errors import AccessError
+from lpx.schedule.errors import AccessError, CoverageError
 from lpx.schedule.queries import Access, Path
 from lpx.schedule.reduction import check_reduces_inside
 from lpx.schedule.regions import AxisRange, Strip
@@ -84,15 +84,41 @@ def _is_domain(block: Block, indices: Sequence[Expr], buffer: Buffer) -> bool:
 
 def _fills(function: Function, values: Sequence[Expr], loops: Sequence[For], buffer: Buffer) -> bool:
     """Whether `values`, over loops from 0, take every index of a buffer."""
-    used = {v for value in values for v in expr_traverse.free_vars(value)}
-    extents = {f.var: f.extent for f in loops if f.var in used}
-    analyzer = queries.analyzer_of(function)
     if any(queries.constant_value(f.start) != 0 for f in loops):
         return False
-    places = read_index_map(values, extents, analyzer)
+    return _takes_all(function, values, {f.var: f.extent for f in loops}, buffer)
+
+
+def _takes_all(function: Function, values: Sequence[Expr], extents: Mapping[Var, Expr], buffer: Buffer) -> bool:
+    """Whether `values` take every index of a buffer while their variables run from 0 to their extents."""
+    used = {v for value in values for v in expr_traverse.free_vars(value)}
+    analyzer = queries.analyzer_of(function)
+    places = read_index_map(values, {v: e for v, e in extents.items() if v in used}, analyzer)
     if places is None or not places.is_onto:
         return False
     return all(analyzer.equal(a, b) for a, b in zip(places.extents, buffer.shape, strict=True))
+
+
+def check_without_gaps(function: Function, buffer: Buffer) -> None:
+    """Refuse to copy a buffer with places that no block writes, as changed layouts and versions may leave them."""
+    analyzer = queries.analyzer_of(function)
+    for block in queries.writers(function, buffer):
+        extents = {a.var: a.extent for a in block.axes}
+        for indices in _stored_indices(block, buffer):
+            is_plain = all(
+                not expr_traverse.free_vars(i) & extents.keys() or regions.unit_axis(analyzer, block, i) is not None
+                for i in indices
+            )
+            if not is_plain and not _takes_all(function, indices, extents, buffer):
+                raise CoverageError(
+                    f"{block.name} may leave gaps in {buffer.name}",
+                    mark=block,
+                    hint="make the copy before the layout is transformed",
+                )
+
+
+def _stored_indices(block: Block, buffer: Buffer) -> list[tuple[Expr, ...]]:
+    return [s.indices for s in traverse.walk(block) if isinstance(s, Store) and s.buffer is buffer]
 
 
 def _ranges(function: Function, path: Path, buffer: Buffer, strips: Sequence[Strip | None]) -> Box:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-from lpx.arith.iteration import read_index_map
 from lpx.expr import build
-from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer, Scope
-from lpx.expr.nodes import Binary, Expr
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, Function, Store
+from lpx.ir.nodes import Block, Function
 from lpx.schedule import blocks, queries, rewriting
-from lpx.schedule.errors import AccessError, BlockFormError, CoverageError, OptionError, OutputError
+from lpx.schedule.errors import AccessError, BlockFormError, OptionError, OutputError
 from lpx.schedule.handles import BlockHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
@@ -27,7 +24,7 @@ from lpx.schedule.staging import (
     resolve_buffer,
     widest_without,
 )
-from lpx.schedule.staging_boxes import box_read, box_written, copy_nest, reading_place
+from lpx.schedule.staging_boxes import box_read, box_written, check_without_gaps, copy_nest, reading_place
 
 
 @primitive
@@ -48,7 +45,6 @@ def cache_read(edit: Edit, block: BlockLike, buffer: BufferLike, scope: Scope = 
     reader = edit.block(block)
     edit.canonical["buffer"] = buffer_name(buffer)
     source = resolve_buffer(edit, buffer, traverse.read_buffers(reader))
-    check_without_gaps(edit.function, source)
     return BlockHandle(stage_reads(edit, reader, source, scope).name)
 
 
@@ -128,6 +124,7 @@ def stage_reads(edit: Edit, reader: Block, source: Buffer, scope: Scope) -> Bloc
     """`cache_read` on resolved arguments; the copying block."""
     check_scope(scope)
     check_plain_reads(reader, source)
+    check_without_gaps(edit.function, source)
     name = rewriting.unique_name(f"{source.name}_{scope}", rewriting.block_names(edit.function))
     copy = Buffer(name, source.dtype, source.shape, scope=scope)
     path = reading_place(edit.function, reader, source)
@@ -151,33 +148,6 @@ def check_plain_reads(block: Block, buffer: Buffer) -> None:
         raise AccessError(f"{block.name} writes {buffer.name} itself", mark=block, hint="use cache_write")
     if queries.has_address(block, buffer):
         raise AccessError(f"{block.name} takes an address in {buffer.name}", mark=block)
-
-
-def check_without_gaps(function: Function, buffer: Buffer) -> None:
-    """Refuse an intermediate that is written at quotients and remainders which do not fill it for certain: the layout
-    may have gaps.
-    """
-    writers = queries.writers(function, buffer)
-    if len(writers) != 1 or buffer in queries.param_buffers(function):
-        return
-    extents = {axis.var: axis.extent for axis in writers[0].axes}
-    for stmt in traverse.walk(writers[0].body):
-        if not isinstance(stmt, Store) or stmt.buffer is not buffer or not any(map(_divides, stmt.indices)):
-            continue
-        used = {v for i in stmt.indices for v in expr_traverse.free_vars(i)}
-        places = read_index_map(
-            stmt.indices, {v: e for v, e in extents.items() if v in used}, queries.analyzer_of(function, ())
-        )
-        if places is None or not places.is_onto:
-            raise CoverageError(
-                f"{writers[0].name} may leave gaps in {buffer.name}",
-                mark=writers[0],
-                hint="make the copy before the layout is transformed",
-            )
-
-
-def _divides(index: Expr) -> bool:
-    return any(isinstance(e, Binary) and e.op in ("floordiv", "floormod") for e in expr_traverse.walk(index))
 
 
 def check_one_buffer(block: Block) -> Buffer:
