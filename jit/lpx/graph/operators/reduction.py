@@ -32,16 +32,23 @@ def result_shape(x: te.Tensor, axes: Sequence[int], keep: bool) -> tuple[shapes.
 
 
 def reduced(x: te.Tensor, axes: Sequence[int], keep: bool, combine: Reduce, name: str) -> te.Tensor:
-    """`combine` (te.sum and the like) over `axes` of `x`; `x` itself over no axes."""
+    """`combine` (te.sum and the like) over `axes` of `x`; `x` itself over no axes.
+
+    Axes kept with extent 1 are put back by a copy, which costs nothing once it is inlined: the reduction itself has
+    only the axes it needs, by which default schedules know rows.
+    """
     if not axes:
         return x
     axis_list, index = reduce_axes(x, axes)
 
     def at(*i: Expr) -> Expr:
-        kept = [k for a, k in enumerate(i) if a not in axes] if keep else i
-        return combine(x[index(kept)], axis_list)
+        return combine(x[index(i)], axis_list)
 
-    return te.compute(result_shape(x, axes, keep), at, name=name)
+    def kept(*i: Expr) -> Expr:
+        return total[tuple(k for a, k in enumerate(i) if a not in axes)]
+
+    total = te.compute(result_shape(x, axes, False), at, name=name)
+    return te.compute(result_shape(x, axes, True), kept, name=f"{name}_kept") if keep else total
 
 
 def _copied(x: te.Tensor, name: str) -> te.Tensor:
