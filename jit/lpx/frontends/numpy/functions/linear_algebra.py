@@ -93,8 +93,8 @@ def tensordot(trace: Trace, a: Any = None, b: Any = None, axes: Any = 2, x1: Any
 
 
 @function(np.einsum)
-def einsum(trace: Trace, *operands: Any, out: Any = None) -> TracedArray:
-    """np.einsum with a string of subscripts."""
+def einsum(trace: Trace, *operands: Any, out: Any = None, optimize: Any = False) -> TracedArray:
+    """np.einsum with a string of subscripts. Operands are multiplied from the left, whatever `optimize` says."""
     if not operands or not isinstance(operands[0], str):
         raise UnsupportedError(
             "np.einsum without a string of subscripts", hint='write it as np.einsum("ij,jk->ik", a, b)', span=capture()
