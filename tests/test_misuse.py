@@ -101,7 +101,7 @@ def an_unknown_dtype() -> object:
 
 
 def a_python_if() -> object:
-    return te.compute((4,), lambda i: 1.0 if cast("Any", i == 2) else 0.0, name="C")
+    return te.compute((4,), lambda i: 1.0 if i == 2 else 0.0, name="C")
 
 
 def a_state_of_another_shape() -> object:

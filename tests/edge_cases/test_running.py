@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import lpx
-from lpx import knobs, te
+from lpx import dtypes, knobs, te
 from lpx.errors import CacheWarning
 from lpx.ir.parser import parse_function
 from tests.edge_cases.support import BASELINE, Checker, parallel, plain, split
@@ -151,7 +150,7 @@ def test_a_forked_child_runs_parallel_kernels(child: Child) -> None:
 @pytest.mark.parametrize("target", ["cpu", BASELINE])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_needs_no_library(check: Checker, dtype: str, target: str) -> None:
-    half = np.dtype(dtype) if dtype == "float16" else np.dtype(ml_dtypes.bfloat16)
+    half = dtypes.parse(dtype).to_numpy()
     x, y = (RNG.standard_normal(37).astype(half) for _ in range(2))
     a, b = te.placeholder((37,), dtype, name="A"), te.placeholder((37,), dtype, name="B")
     total = te.compute((37,), lambda i: (a[i] + b[i], te.cast(a[i], "float32"), te.cast(b[i], "float64")), name="C")

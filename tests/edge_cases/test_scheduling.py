@@ -10,12 +10,12 @@ from lpx import te
 from lpx.errors import IndexRangeError
 from lpx.ir.parser import parse_function
 from lpx.schedule import Schedule
-from tests.edge_cases.support import SCHEDULES, Checker, parallel, plain, split, vectorized
+from tests.edge_cases.support import SCHEDULES, Array, Checker, parallel, plain, split, vectorized
 
 RNG = np.random.default_rng(0)
 
 
-def floats(*shape: int, dtype: object = np.float32) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def floats(*shape: int, dtype: str = "float32") -> Array:
     return RNG.standard_normal(shape).astype(dtype)
 
 
@@ -220,5 +220,5 @@ func f(A: in int32[9], C: inout int32[1], D: out int32[9]) {
         with pytest.raises(lpx.errors.ScheduleError, match="sequential loop of block S"):
             kind(i)
     x = np.arange(9, dtype=np.int32)
-    want = [np.array([12], np.int32), x * np.arange(4, 13, dtype=np.int32)]
+    want: list[Array] = [np.array([12], np.int32), x * np.arange(4, 13, dtype=np.int32)]
     check(counter, [x, np.array([3], np.int32)], want, {"plain": plain, "parallel": parallel, "split": split(4)})

@@ -17,7 +17,9 @@ from lpx import dtypes, te
 from lpx.expr.nodes import Expr, Var
 
 T = TypeVar("T")
-Element = Callable[..., Expr]
+Indices = tuple[Expr, ...]
+Element = Callable[[Indices], Expr]
+Operation = Callable[[Expr, Expr], Expr]
 
 EXTENTS = (0, 1, 2, 7, 8, 9)
 DTYPES = (
@@ -107,9 +109,25 @@ class Writer:
             return stage
         return self.input(stage.shape, stage.tensor.dtype)
 
+    def define(self, shape: Sequence[te.Dim], body: Element) -> te.Tensor:
+        """A tensor whose elements `body` gives, from the tuple of their indices."""
+
+        def element(*indices: Expr) -> Expr:
+            return body(indices)
+
+        return te.compute(tuple(shape), element, name=self.name())
+
+    def define_several(self, shape: Sequence[te.Dim], body: Callable[[Indices], Sequence[Expr]]) -> list[te.Tensor]:
+        """Two tensors at once."""
+
+        def elements(*indices: Expr) -> Sequence[Expr]:
+            return body(indices)
+
+        return list(te.compute(tuple(shape), elements, name=(self.name(), self.name())))
+
     def compute(self, shape: Sequence[te.Dim], body: Element, *used: Stage, reassociates: bool = False) -> Stage:
         """A stage from what `used` hold."""
-        tensor = te.compute(tuple(shape), body, name=self.name())
+        tensor = self.define(shape, body)
         return Stage(tensor, all(s.is_exact for s in used) and not (reassociates and tensor.dtype.is_float))
 
 
@@ -166,10 +184,10 @@ def elementwise(w: Writer, a: Stage) -> list[Stage]:
     table = _FLOAT_OPERATIONS if a.is_float else _INTEGER_OPERATIONS
     exact_only = a.is_exact and b.is_exact
     operation = w.one_of([op for op, is_smooth in table if is_smooth or exact_only])
-    return [w.compute(a.shape, lambda *i: operation(a.tensor[i], b.tensor[i]), a, b)]
+    return [w.compute(a.shape, lambda i: operation(a.tensor[i], b.tensor[i]), a, b)]
 
 
-_FLOAT_OPERATIONS: tuple[tuple[Element, bool], ...] = (  # with whether it is continuous
+_FLOAT_OPERATIONS: tuple[tuple[Operation, bool], ...] = (  # with whether it is continuous
     (lambda x, y: x * 0.5 + y, True),
     (lambda x, y: x - y * y, True),
     (lambda x, y: x / (te.abs(y) + 1.0), True),
@@ -184,7 +202,7 @@ _FLOAT_OPERATIONS: tuple[tuple[Element, bool], ...] = (  # with whether it is co
     (lambda x, y: te.where((x < y) | te.isnan(x), y, x * 2.0), False),
     (te.copysign, False),
 )
-_INTEGER_OPERATIONS: tuple[tuple[Element, bool], ...] = (
+_INTEGER_OPERATIONS: tuple[tuple[Operation, bool], ...] = (
     (lambda x, y: x * 3 + y, True),
     (lambda x, y: x - y, True),
     (lambda x, y: x * y, True),
@@ -202,26 +220,26 @@ def convert(w: Writer, a: Stage) -> list[Stage]:
     if a.is_exact:
         targets += ["int32", "int8", "float16", "bfloat16"]
     dtype = w.one_of(targets)
-    return [w.compute(a.shape, lambda *i: te.cast(a.tensor[i], dtype), a)]
+    return [w.compute(a.shape, lambda i: te.cast(a.tensor[i], dtype), a)]
 
 
 def index_arithmetic(w: Writer, a: Stage) -> list[Stage]:
     """Elements that depend on where they stand."""
     k = w.one_of((2, 3, 7))
     dtype = a.tensor.dtype
-    return [w.compute(a.shape, lambda *i: a.tensor[i] + te.cast((sum(i[1:], i[0]) // k) % 5, dtype), a)]
+    return [w.compute(a.shape, lambda i: a.tensor[i] + te.cast((sum(i[1:], i[0]) // k) % 5, dtype), a)]
 
 
 def broadcast(w: Writer, a: Stage) -> list[Stage]:
     b = w.input((w.extent(5),), a.tensor.dtype)
-    return [w.compute((*a.shape, *b.shape), lambda *i: te.maximum(a.tensor[i[:-1]], b.tensor[i[-1]]), a, b)]
+    return [w.compute((*a.shape, *b.shape), lambda i: te.maximum(a.tensor[i[:-1]], b.tensor[i[-1]]), a, b)]
 
 
 def stencil(w: Writer, a: Stage) -> list[Stage]:
     axes = w.one_of([(k,) for k in range(a.rank)] + [(0, a.rank - 1)])
     shifts = [w.one_of((-2, -1, 1, 2)) for _ in axes]
 
-    def body(*i: Expr) -> Expr:
+    def body(i: Indices) -> Expr:
         moved = list(i)
         inside: Expr | None = None
         for axis, shift in zip(axes, shifts, strict=True):
@@ -242,7 +260,7 @@ def pooling(w: Writer, a: Stage) -> list[Stage]:
     count = first if stride == 1 else (first + 1) // 2
     reducer = w.one_of((te.sum, te.max))
 
-    def body(*i: Expr) -> Expr:
+    def body(i: Indices) -> Expr:
         position = i[0] * stride + r - 1
         inside = (position >= 0) & (position < first)
         return reducer(te.where(inside, a.tensor[(position, *i[1:])], 0), axis=r)
@@ -256,7 +274,7 @@ def contraction(w: Writer, a: Stage) -> list[Stage]:
     return [
         w.compute(
             (*a.shape[:-1], b.shape[1]),
-            lambda *i: te.sum(a.tensor[(*i[:-1], r)] * b.tensor[r, i[-1]], axis=r),
+            lambda i: te.sum(a.tensor[(*i[:-1], r)] * b.tensor[r, i[-1]], axis=r),
             a,
             b,
             reassociates=True,
@@ -272,7 +290,7 @@ def gram(w: Writer, a: Stage) -> list[Stage]:
     return [
         w.compute(
             (rows, rows),
-            lambda i, j: te.sum(a.tensor[(i, *axes)] * a.tensor[(j, *axes)], axis=axes, init=bias.tensor[j]),
+            lambda i: te.sum(a.tensor[(i[0], *axes)] * a.tensor[(i[1], *axes)], axis=axes, init=bias.tensor[i[1]]),
             a,
             bias,
             reassociates=True,
@@ -288,7 +306,7 @@ def reduction(w: Writer, a: Stage) -> list[Stage]:
 def _reduced(w: Writer, a: Stage, axes: Sequence[int], reducer: Callable[..., Expr]) -> Stage:
     variables = {k: te.reduce_axis(a.shape[k], name=f"r{k}") for k in axes}
 
-    def body(*i: Expr) -> Expr:
+    def body(i: Indices) -> Expr:
         rest = iter(i)
         return reducer(
             a.tensor[tuple(variables[k] if k in variables else next(rest) for k in range(a.rank))],
@@ -303,10 +321,8 @@ def extreme_position(w: Writer, a: Stage) -> list[Stage]:
     """argmax or argmin: a reduction of pairs."""
     r = te.reduce_axis(a.shape[-1], name="r")
     reducer = w.one_of((te.argmax, te.argmin))
-    pair = te.compute(
-        a.shape[:-1], lambda *i: reducer(a.tensor[(*i, r)], axis=r, dtype="int32"), name=(w.name(), w.name())
-    )
-    made = [Stage(cast("te.Tensor", t), a.is_exact) for t in pair]
+    pair = w.define_several(a.shape[:-1], lambda i: reducer(a.tensor[(*i, r)], axis=r, dtype="int32"))
+    made = [Stage(t, a.is_exact) for t in pair]
     return made if w.chance(50) else made[::-1]
 
 
@@ -320,8 +336,8 @@ def online_softmax(w: Writer, a: Stage) -> list[Stage]:
 
     pair = te.reducer(combine, (-1e4, 0.0), name="online_softmax")
     one = te.const(1.0, a.tensor.dtype)
-    m, s = te.compute(a.shape[:-1], lambda *i: pair((a.tensor[(*i, r)], one), axis=r), name=(w.name(), w.name()))
-    made = te.compute(a.shape, lambda *i: te.exp(a.tensor[i] - m[i[:-1]]) / s[i[:-1]], name=w.name())
+    m, s = w.define_several(a.shape[:-1], lambda i: pair((a.tensor[(*i, r)], one), axis=r))
+    made = w.define(a.shape, lambda i: te.exp(a.tensor[i] - m[i[:-1]]) / s[i[:-1]])
     return [Stage(made, is_exact=False)]
 
 
@@ -333,9 +349,12 @@ def recurrence(w: Writer, a: Stage) -> list[Stage]:
     dtype = a.tensor.dtype
 
     def step(t: Expr, s: te.Tensor) -> te.Tensor:
-        return te.compute(rest, lambda *i: te.maximum(s[i] + a.tensor[(t, *i)], s[i]), name=w.name())
+        return w.define(rest, lambda i: te.maximum(s[i] + a.tensor[(t, *i)], s[i]))
 
-    made = te.scan(a.shape[0], (rest, lambda *_: te.const(0, dtype)), step, keep=keep, reverse=reverse, name=w.name())
+    def start(*_: Expr) -> Expr:
+        return te.const(0, dtype)
+
+    made = te.scan(a.shape[0], (rest, start), step, keep=keep, reverse=reverse, name=w.name())
     return [Stage(made, a.is_exact and not a.is_float)]
 
 
@@ -358,7 +377,8 @@ def gather(w: Writer, a: Stage) -> list[Stage]:
     index = w.placeholder((w.extent(5),), "int32")
     rows = a.shape[0]
 
-    def body(j: Expr, *i: Expr) -> Expr:
+    def body(indices: Indices) -> Expr:
+        j, *i = indices
         position = te.cast(index[j], "int64")
         if isinstance(rows, int):
             return a.tensor[(te.clip(position, 0, rows - 1), *i)]
@@ -373,7 +393,7 @@ def concatenation(w: Writer, a: Stage) -> list[Stage]:
     return [
         w.compute(
             (cut + b.shape[0], *a.shape[1:]),
-            lambda i, *rest: te.where(i < cut, a.tensor[(i, *rest)], b.tensor[(i - cut, *rest)]),
+            lambda i: te.where(i[0] < cut, a.tensor[i], b.tensor[(i[0] - cut, *i[1:])]),
             a,
             b,
         )
@@ -385,14 +405,14 @@ def piece(w: Writer, a: Stage) -> list[Stage]:
     first = a.shape[0]
     if isinstance(first, int) and first > 2 and w.chance(60):
         start = w.one_of((0, 1))
-        return [w.compute(((first - start + 1) // 2, *a.shape[1:]), lambda i, *r: a.tensor[(2 * i + start, *r)], a)]
-    return [w.compute(a.shape, lambda i, *r: a.tensor[(first - 1 - i, *r)], a)]
+        return [w.compute(((first - start + 1) // 2, *a.shape[1:]), lambda i: a.tensor[(2 * i[0] + start, *i[1:])], a)]
+    return [w.compute(a.shape, lambda i: a.tensor[(first - 1 - i[0], *i[1:])], a)]
 
 
 def permutation(w: Writer, a: Stage) -> list[Stage]:
     order = w.shuffled(range(a.rank))
 
-    def body(*i: Expr) -> Expr:
+    def body(i: Indices) -> Expr:
         return a.tensor[tuple(i[order.index(k)] for k in range(a.rank))]
 
     return [w.compute([a.shape[k] for k in order], body, a)]
@@ -401,21 +421,22 @@ def permutation(w: Writer, a: Stage) -> list[Stage]:
 def flattening(w: Writer, a: Stage) -> list[Stage]:
     columns = a.shape[1]
     rest = a.shape[2:]
-    return [w.compute((a.shape[0] * columns, *rest), lambda i, *r: a.tensor[(i // columns, i % columns, *r)], a)]
+    return [w.compute((a.shape[0] * columns, *rest), lambda i: a.tensor[(i[0] // columns, i[0] % columns, *i[1:])], a)]
 
 
 def overwriting(w: Writer, a: Stage) -> list[Stage]:
     """A copy of which every second row is changed in place."""
-    copy = te.compute(a.shape, lambda *i: a.tensor[i], name=w.name())
+    copy = w.define(a.shape, lambda i: a.tensor[i])
     rows = a.shape[0]
     half = (rows + 1) // 2
-    made = te.update(
-        copy,
-        lambda i, *r: te.maximum(copy[(2 * i, *r)], 1),
-        shape=(half, *a.shape[1:]),
-        at=lambda i, *r: (2 * i, *r),
-        name=w.name(),
-    )
+
+    def changed(i: Expr, *rest: Expr) -> Expr:
+        return te.maximum(copy[(2 * i, *rest)], 1)
+
+    def place(i: Expr, *rest: Expr) -> Sequence[Expr]:
+        return (2 * i, *rest)
+
+    made = te.update(copy, changed, shape=(half, *a.shape[1:]), at=place, name=w.name())
     return [Stage(made, a.is_exact)]
 
 
@@ -423,8 +444,8 @@ def truth(w: Writer, a: Stage) -> list[Stage]:
     """Whether any or all elements of a row are positive, as numbers."""
     r = te.reduce_axis(a.shape[-1], name="r")
     reducer = w.one_of((te.any, te.all))
-    flags = te.compute(a.shape[:-1], lambda *i: reducer(a.tensor[(*i, r)] > 0, axis=r), name=w.name())
-    return [w.compute(a.shape[:-1], lambda *i: te.cast(flags[i], "int32"), a)]
+    flags = w.define(a.shape[:-1], lambda i: reducer(a.tensor[(*i, r)] > 0, axis=r))
+    return [w.compute(a.shape[:-1], lambda i: te.cast(flags[i], "int32"), a)]
 
 
 Rule = Callable[[Writer, Stage], list[Stage]]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lpx.errors import ScheduleError
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.buffer import Buffer
+from lpx.expr.buffer import Buffer, Scope
 from lpx.expr.nodes import Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Seq
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 LEAST_ACCEPTED = 4
 MOST_ATTEMPTS = 40
-_SCOPES = ("global", "local")
+_SCOPES: tuple[Scope, ...] = ("global", "local")
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ ACTIONS: dict[str, tuple[int, Callable[[Schedule, Dice], object]]] = {
     "reorder": (4, _reorder),
     "partition": (2, lambda s, d: s.partition(d.loop(), d.draw(st.integers(0, 9)))),
     "add_unit_loop": (1, lambda s, d: s.add_unit_loop(d.loop() if d.one_of((True, False)) else d.block())),
-    "pragma": (0, lambda s, d: s.pragma(d.loop(), "note", d.one_of((True, 3, "text")))),
+    "pragma": (0, lambda s, d: s.pragma(d.loop(), "note", d.one_of((0, 3, 7)))),
     "vectorize": (3, lambda s, d: s.vectorize(d.loop())),
     "unroll": (2, lambda s, d: s.unroll(d.loop())),
     "parallel": (2, lambda s, d: s.parallel(d.loop())),

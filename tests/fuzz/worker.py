@@ -10,7 +10,7 @@ import pickle
 import sys
 import traceback
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,8 @@ def _run(kernel: Any, run: Run) -> tuple[Array, ...] | str:
 
 def _array_in(buffer: GuardedBuffer, like: Array) -> Array:
     memory = (ctypes.c_char * max(like.nbytes, 1)).from_address(buffer.address)
-    return np.frombuffer(memory, like.dtype, like.size).reshape(like.shape)
+    whole: Array = np.frombuffer(cast("Any", memory), like.dtype, like.size)
+    return whole.reshape(like.shape)
 
 
 def main() -> None:
