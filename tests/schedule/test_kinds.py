@@ -171,3 +171,10 @@ def test_pragma_refuses_what_is_not_a_loop() -> None:
     s = create_schedule(MATMUL)
     with pytest.raises(OptionError, match="'C' is not a loop"):
         s.pragma("C", "note")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_parallel_over_three_fused_loops() -> None:
+    a = te.placeholder((2, 12, 16), name="A")
+    s = create_schedule(te.compute((2, 12, 16), lambda i, j, k: a[i, j, k] + 1.0, name="B"))
+    s.parallel(s.fuse(*s.loops("B")))
+    assert "parallel" in str(s)

@@ -27,10 +27,15 @@ def gather(schedule: Schedule, machine: CpuMachine, notes: list[str]) -> set[str
         if not chain:
             continue
         names = [*chain, name]
-        note = _schedule_chain(schedule, chain, name, machine)
-        if note:
-            notes.append(f"{', '.join(names)}: {note}")
-            done |= {b for b in facts_of(schedule.function) if any(b.startswith(n) for n in names)}
+        before = schedule.function, schedule.trace
+        try:
+            note = _schedule_chain(schedule, chain, name, machine)
+        except ScheduleError as refused:
+            schedule.function, schedule.trace = before
+            notes.append(f"{', '.join(names)}: rows kept apart ({refused.message})")
+            continue
+        notes.append(f"{', '.join(names)}: {note}")
+        done |= {b for b in facts_of(schedule.function) if any(b.startswith(n) for n in names)}
     return done
 
 
@@ -76,11 +81,8 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
     work = sum(facts[n].runs * max(facts[n].cost, 1) for n in [*chain, last])
     loops = schedule.loops(last)
     row = schedule.fuse(*loops[:rows]) if rows > 1 else loops[0]
-    try:
-        for name in reversed(chain):
-            schedule.compute_at(name, row)
-    except ScheduleError as refused:
-        return f"rows kept apart ({refused.message})"
+    for name in reversed(chain):
+        schedule.compute_at(name, row)
     notes = [_inside(schedule, name, row, machine) for name in [*chain, last]]
     shared = share(schedule, machine, [row], work)
     return f"row by row{shared}; " + "; ".join(n for n in notes if n)

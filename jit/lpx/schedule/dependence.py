@@ -240,17 +240,26 @@ class _Solver:
         return -coefficient if self._analyzer.prove(coefficient < 0) else None
 
     def _rejoined(self) -> list[Expr]:
-        """Dividends whose quotient and remainder by one divisor are both pinned, so that they are equal themselves."""
+        """What is pinned because its quotient and remainder by one divisor both are.
+
+        The quotient of `x // c` by `d` may stand as `x // (c * d)`, which is the same.
+        """
         divisions = [e for e in self._pinned if isinstance(e, Binary)]
         return [
-            q.a
-            for q in divisions
+            m.a
             for m in divisions
-            if q.op == "floordiv"
-            and m.op == "floormod"
-            and traverse.structural_equal(q.a, m.a)
-            and traverse.structural_equal(q.b, m.b)
+            for q in divisions
+            if m.op == "floormod" and q.op == "floordiv" and self._is_quotient(q, m.a, m.b)
         ]
+
+    def _is_quotient(self, quotient: Binary, dividend: Expr, divisor: Expr) -> bool:
+        """Whether `quotient`, a floor division, is `dividend // divisor`."""
+        if traverse.structural_equal(quotient.a, dividend):
+            return traverse.structural_equal(quotient.b, divisor)
+        if not isinstance(dividend, Binary) or dividend.op != "floordiv":
+            return False
+        whole = dividend.b * divisor
+        return traverse.structural_equal(quotient.a, dividend.a) and self._analyzer.equal(quotient.b, whole)
 
 
 def _largest_first(term: Term) -> int:

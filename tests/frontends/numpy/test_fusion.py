@@ -23,9 +23,10 @@ def layer_norm(x: Any) -> Any:
     return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(6, 40), (2, 12, 16, 16), (2, 3, 17, 17)], ids=str)
 @pytest.mark.parametrize("function", [softmax, layer_norm])
-def test_steps_of_a_row_share_one_loop(function: Any) -> None:
-    x: Array = np.random.default_rng(0).standard_normal((6, 40), dtype=np.float32)
+def test_steps_of_a_row_share_one_loop(function: Any, shape: tuple[int, ...]) -> None:
+    x: Array = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     compiled = lpx.jit(function)
     np.testing.assert_allclose(compiled(x), function(x), rtol=1e-5, atol=1e-6)
     assert len(compiled.lower(x).kernels) == 1
