@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from lpx.errors import DTypeError, ShapeError
+from lpx.errors import ArgumentError, DTypeError, ShapeError
 from lpx.frontends.numpy.jit import JitFunction
 from lpx.frontends.numpy.trace import TracedArray
 from lpx.graph import shapes
@@ -39,8 +39,13 @@ def primitive(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def traced(*arrays: Array) -> list[TracedArray]:
-    """The arrays, of which one is traced at least, as traced arrays."""
-    trace = next(x.owner for x in arrays if isinstance(x, TracedArray))
+    """The arrays as traced arrays.
+
+    Raises: ArgumentError when there is no array among them.
+    """
+    trace = next((x.owner for x in arrays if isinstance(x, TracedArray)), None)
+    if trace is None:
+        raise ArgumentError(f"{arrays[0]!r} is not an array", hint="pass an array of floats", span=capture())
     return [trace.array(x) for x in arrays]
 
 
