@@ -11,6 +11,7 @@ import pytest
 
 import lpx
 from lpx.errors import ArgumentError, DefinitionError, UnsupportedError
+from lpx.frontends.numpy.jit import JitFunction
 from tests.frontends.numpy.comparing import Array, assert_same, function_of, run_numpy
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -55,6 +56,34 @@ def test_static_arguments_are_compiled_in() -> None:
     assert total.compilations == 2
     with pytest.raises(DefinitionError, match="cannot be hashed"):
         total(X, axis=[0])
+
+
+def specialisations(function: JitFunction) -> int:
+    """How many kinds of calls run without Python code."""
+    return len(function.specialisations)
+
+
+def test_calls_that_need_no_python() -> None:
+    """Calls of arrays alone run machine code at once; any other argument is looked at first."""
+
+    @lpx.jit(static=("axis",))
+    def total(x: Any, axis: int = 0) -> Any:
+        return np.sum(x, axis=axis)
+
+    total(X, axis=1)
+    assert specialisations(total) == 0
+    total(X)
+    assert specialisations(total) == 1
+    np.testing.assert_array_equal(total(X), X.sum(0))
+    np.testing.assert_array_equal(total(X, 1), X.sum(1))
+
+    @lpx.jit
+    def shift(x: Any, by: Any = None) -> Any:
+        return x + (1 if by is None else by)
+
+    np.testing.assert_array_equal(shift(X), X + 1)
+    np.testing.assert_array_equal(shift(X, X), X + X)  # the second array is no output
+    assert specialisations(shift) == 1
 
 
 def test_equal_static_values_of_other_types_are_apart() -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lpx.driver.lowered import Lowered
 from lpx.dtypes import DType
 from lpx.errors import ArgumentError, DefinitionError, DTypeError
-from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, abstract_arguments
+from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, StaticArgument, abstract_arguments
 from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
 from lpx.frontends.numpy.tracing import TracedFunction, trace_function
 from lpx.graph.executable import Executable, compile_graph
@@ -185,9 +185,26 @@ class JitFunction(NativeFunction):
             executable = compile_graph(traced.graph, Target.parse(self._target), fastmath=self._fastmath)
             compiled = _Compiled(traced, executable)
             self._compiled.setdefault(arguments, []).append(compiled)
-            if _is_plain(arguments, traced):
+            if self._is_plain(arguments, traced):
                 self.add(executable.specialisation)
         return compiled, compiled.captured() or []
+
+    def _is_plain(self, arguments: Abstract, traced: TracedFunction) -> bool:
+        """Whether calls that match by dtype and shape alone may go straight to machine code.
+
+        That takes arrays, and behind them static arguments at their defaults, which a call leaves out.
+        """
+        arrays = [a for a in arguments if isinstance(a, ArrayArgument)]
+        plain = not any(a.weak for a in arrays) and all(map(self._is_left_out, arguments[len(arrays) :]))
+        returns = traced.single if traced.results == 1 else traced.results > 1
+        return plain and returns and not traced.captured and not traced.written
+
+    def _is_left_out(self, argument: ArrayArgument | StaticArgument) -> bool:
+        """Whether an argument is static by its parameter and has the default value."""
+        if isinstance(argument, ArrayArgument) or argument.name not in self._static:
+            return False
+        default: object = self._signature.parameters[argument.name].default
+        return argument.value == default and argument.kind is type(default)
 
     def _find(self, arguments: Abstract) -> tuple[_Compiled, list[NDArray[Any]]] | None:
         for compiled in self._compiled.get(arguments, ()):
@@ -195,12 +212,6 @@ class JitFunction(NativeFunction):
             if captured is not None:
                 return compiled, captured
         return None
-
-
-def _is_plain(arguments: Abstract, traced: TracedFunction) -> bool:
-    """Whether calls that match by dtype and shape alone may go straight to machine code."""
-    plain = all(isinstance(a, ArrayArgument) and not a.weak for a in arguments)
-    return plain and not traced.captured and not traced.written and (traced.single or traced.results > 1)
 
 
 def _check_fits(value: int, name: str, dtype: DType) -> None:
