@@ -96,7 +96,7 @@ func tidy(A: in float32[8], B: out float32[8]) {
         """
 func gather(A: in float32[70], P: in int32[8], B: out float32[8], C: out float32[8]) {
   for i in 0..8 vectorize {
-    B[i] = A[i * 9 % 70]
+    B[i] = A[i * 9 % 50]
     C[i] = A[int64(P[i]) * 5 + i]
   }
 }""",

@@ -95,7 +95,7 @@ def test_pad_refuses_what_zeros_would_change() -> None:
     a = te.placeholder((4, 6), name="A")
     r = te.reduce_axis(6, name="r")
     for value in (te.max(a[0, r], axis=r), te.sum(a[0, r] + 1.0, axis=r), te.sum(a[0, r], axis=r, init=1.0)):
-        s = create_schedule(te.compute((4,), lambda i, v=value: v, name="S"))  # type: ignore[misc]
+        s = create_schedule(te.compute((4,), lambda i, v=value: v, name="S"))
         with pytest.raises(BlockFormError, match=r"(?s)S is not a sum from 0 of values that are 0.*leave axis vr"):
             s.pad("S", (1, 4))
     s = create_schedule(te.compute((6,), lambda i: te.cast(a[0, i], "int32") // te.cast(a[1, i], "int32"), name="Q"))
