@@ -34,7 +34,7 @@ WHOLE = (
         "np.argmax({0}, axis=1)",
         "np.transpose({0})",
         "np.stack([{0}, {0}])",
-        "np.where(({0}) > 0, {0}, 0).astype(np.int16)",
+        "np.where(({0}) > 0, {0}, 0).astype(np.float64)",
     ),
     *("np.reshape({0}, (-1,))", "np.any({0}, axis=0)", "np.concatenate([{0}, {0}], axis=1)", "np.diff({0})", "{0}"),
 )

@@ -37,11 +37,10 @@ REFUSED: dict[Function, str] = {}
 
 
 def ufunc(*names: str) -> Callable[[UfuncRow], UfuncRow]:
-    """Register a row for the NumPy ufuncs of these names."""
+    """Register a row for the NumPy ufuncs of these names; older releases of NumPy 2 lack some."""
 
     def decorate(row: UfuncRow) -> UfuncRow:
-        for name in names:
-            UFUNCS[getattr(np, name)] = row
+        UFUNCS.update({getattr(np, name): row for name in names if hasattr(np, name)})
         return row
 
     return decorate
@@ -58,6 +57,11 @@ def function(*functions: Function, method: str = "") -> Callable[[Row], Row]:
         return row
 
     return decorate
+
+
+def newer(name: str) -> list[Function]:
+    """The NumPy function of a name, where this release of NumPy 2 has it already."""
+    return [getattr(np, name)] if hasattr(np, name) else []
 
 
 def method(*names: str) -> Callable[[Row], Row]:

@@ -15,7 +15,7 @@ from lpx.frontends.numpy.functions import shaping
 from lpx.frontends.numpy.functions.creation import unified
 from lpx.frontends.numpy.functions.gathering import take
 from lpx.frontends.numpy.functions.indexing import getitem
-from lpx.frontends.numpy.registry import function
+from lpx.frontends.numpy.registry import function, newer
 from lpx.frontends.numpy.trace import Trace, TracedArray, as_tuple, is_list
 from lpx.graph import shapes
 from lpx.source import capture
@@ -46,7 +46,7 @@ def stack(trace: Trace, arrays: Any, axis: int = 0, dtype: Any = None) -> Traced
     return concatenate(trace, [shaping.expand_dims(trace, a, axis) for a in _parts(trace, arrays)], axis, dtype)
 
 
-@function(np.unstack)
+@function(*newer("unstack"))
 def unstack(trace: Trace, x: Any, axis: int = 0) -> tuple[TracedArray, ...]:
     """np.unstack."""
     array = trace.array(x)

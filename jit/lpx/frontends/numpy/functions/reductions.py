@@ -11,7 +11,7 @@ from lpx.errors import ShapeError, UnsupportedError
 from lpx.frontends.numpy.dispatch import as_dtype
 from lpx.frontends.numpy.functions import shaping
 from lpx.frontends.numpy.functions.creation import unified
-from lpx.frontends.numpy.registry import function, name_of
+from lpx.frontends.numpy.registry import function, name_of, newer
 from lpx.frontends.numpy.trace import Trace, TracedArray, assign
 from lpx.graph import shapes
 from lpx.source import capture
@@ -185,5 +185,5 @@ def _cumulative(operator: str, identity: int) -> Callable[..., TracedArray]:
     return row
 
 
-function(np.cumulative_sum)(_cumulative("cumsum", 0))
-function(np.cumulative_prod)(_cumulative("cumprod", 1))
+function(*newer("cumulative_sum"))(_cumulative("cumsum", 0))
+function(*newer("cumulative_prod"))(_cumulative("cumprod", 1))
