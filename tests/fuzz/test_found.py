@@ -97,6 +97,19 @@ def test_an_aligned_tensor_may_be_empty() -> None:
     np.testing.assert_array_equal(kernel(x), (x + 1).transpose(0, 2, 1) * 2)
 
 
+def test_a_sum_over_nothing_keeps_its_start_where_loops_inside_it_are_cut() -> None:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = lpx.create_schedule(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    i, k = s.loops("C")
+    s.reorder(k, i)
+    with pytest.raises(lpx.errors.ScheduleError, match="C may be empty, and would not start once i is cut"):
+        s.partition(i, 2)
+    s.reorder(i, k)
+    s.partition(i, 2)
+    np.testing.assert_array_equal(lpx.build(s)(np.empty((4, 0), np.float32)), np.zeros(4, np.float32))
+
+
 def test_half_of_a_tensor_of_symbolic_length_can_be_read() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")

@@ -82,13 +82,13 @@ def check_starts_kept(function: Function, chain: Sequence[For]) -> None:
 
 
 def check_starts_once(function: Function, loop: For) -> None:
-    """Refuses to cut an inner loop of a reduction that may be empty.
+    """Refuses to cut a loop inside the loops of a reduction that may be empty.
 
-    Both parts could be the first to run, in one iteration of a loop further out, so neither starts before that loop.
+    Two blocks would then begin in these loops, and each waits for a first iteration to start in.
     """
     analyzer = queries.analyzer_of(function)
     for block in queries.blocks_within(loop):
-        if block.init is None or "reduce" not in _axis_kinds(block, loop):
+        if block.init is None:
             continue
         around = queries.loops_around(function, block)
         outer = [f for f in around[: around.index(loop)] if "reduce" in _axis_kinds(block, f)]
