@@ -372,6 +372,25 @@ def linear_recurrence(w: Writer, a: Stage) -> list[Stage]:
     return [Stage(made, a.is_exact and not a.is_float)]
 
 
+def filtered_recurrence(w: Writer, a: Stage) -> list[Stage]:
+    """A state with several definitions in each step: one element by element, one over neighbours, a maximum of all."""
+    size, dtype = a.shape[1], a.tensor.dtype
+    r = te.reduce_axis(size, name="r")
+
+    def step(t: Expr, s: te.Tensor) -> te.Tensor:
+        read = w.define((size,), lambda i: te.maximum(a.tensor[t, i[0]], 1))
+        spread = w.define((size,), lambda i: read[i] + te.where(i[0] > 0, read[te.maximum(i[0] - 1, 0)], 0))
+        top = w.define((), lambda _: te.max(te.minimum(s[r], 3), axis=r))
+        return w.define((size,), lambda i: te.minimum(s[i], top[()]) + spread[i])
+
+    def start(*_: Expr) -> Expr:
+        return te.const(1, dtype)
+
+    keep: te.Keep = w.one_of(("last", "all"))
+    made = te.scan(a.shape[0], ((size,), start), step, keep=keep, reverse=w.chance(30), name=w.name())
+    return [Stage(made, a.is_exact)]
+
+
 def gather(w: Writer, a: Stage) -> list[Stage]:
     """Rows at positions that data says, guarded or checked at run time."""
     index = w.placeholder((w.extent(5),), "int32")
@@ -483,6 +502,10 @@ def _plain_rest(stage: Stage) -> bool:
     return stage.rank >= 1 and is_plain(stage.shape[1:])
 
 
+def _table(stage: Stage) -> bool:
+    return stage.rank == 2
+
+
 def _matrix(stage: Stage) -> bool:
     return stage.rank == 2 and is_plain(stage.shape) and (stage.is_float or stage.tensor.dtype.is_signed)
 
@@ -501,6 +524,7 @@ RULES: tuple[tuple[Rule, Callable[[Stage], bool]], ...] = (
     (online_softmax, _wide_float),
     (recurrence, functools.partial(_rank, 1, 9)),
     (linear_recurrence, _matrix),
+    (filtered_recurrence, _table),
     (gather, functools.partial(_rank, 1, 3)),
     (concatenation, _plain_rest),
     (piece, functools.partial(_rank, 1, 9)),

@@ -557,6 +557,20 @@ def a_cache_of_what_was_there_before() -> Started:
     return s
 
 
+@refused_by("check_every_step", is_unsound=True)
+def a_cache_of_some_steps() -> Started:
+    x = te.placeholder((5, 4), name="X")
+
+    def step(t: te.Scalar, s: te.Tensor) -> te.Tensor:
+        doubled = te.compute((4,), lambda i: x[t, i] * 2.0, name="P")
+        return te.compute((4,), lambda i: s[i] + doubled[i], name="Q")
+
+    s = start(te.scan(5, ((4,), lambda i: 0.0), step, name="S"))
+    s.split(s.loops("Q")[0], 4)
+    s.cache_write("P")
+    return s
+
+
 @refused_by("check_complete", is_unsound=True)
 def packing_part_by_part() -> Started:
     s = chain()

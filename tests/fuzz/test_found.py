@@ -9,6 +9,7 @@ import pytest
 
 import lpx
 from lpx import te
+from lpx.expr.nodes import Expr
 from lpx.schedule import Schedule
 from lpx.schedule.testing import check_equivalent
 
@@ -108,6 +109,45 @@ def test_a_sum_over_nothing_keeps_its_start_where_loops_inside_it_are_cut() -> N
     s.reorder(i, k)
     s.partition(i, 2)
     np.testing.assert_array_equal(lpx.build(s)(np.empty((4, 0), np.float32)), np.zeros(4, np.float32))
+
+
+def scan_of_two_blocks() -> te.Tensor:
+    """S = S + P with P = X[t] * 2, for every t."""
+    n = te.var("n")
+    x = te.placeholder((n, 4), name="X")
+
+    def step(t: Expr, s: te.Tensor) -> te.Tensor:
+        p = te.compute((4,), lambda i: x[t, i] * 2.0, name="P")
+        return te.compute((4,), lambda i: s[i] + p[i], name="Q")
+
+    return te.scan(n, ((4,), lambda i: 0.0), step, name="S")
+
+
+MOVES: dict[str, Callable[[Schedule], object]] = {
+    "compute_at": lambda s: s.compute_at("P", s.loops("Q")[-1]),
+    "reverse_compute_at": lambda s: s.reverse_compute_at("Q", s.loops("P")[-1]),
+    "compute_root": lambda s: s.compute_root("P"),
+    "cache_read": lambda s: s.cache_read("Q", "P"),
+    "compute_inline": lambda s: s.compute_inline("P"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_blocks_of_a_step_stay_guarded_in_the_tail_of_its_loop(move: str) -> None:
+    def apply(s: Schedule) -> None:
+        s.split(s.loops("Q")[0], 4)
+        MOVES[move](s)
+
+    for extent in (1, 5, 8):
+        equal(scan_of_two_blocks(), apply, n=extent)
+
+
+def test_vectors_are_not_prefetched() -> None:
+    s = lpx.create_schedule(row_sums(8))
+    i, r = s.loops("C")
+    s.cross_lane_reduce("C", r)
+    with pytest.raises(lpx.errors.ScheduleError, match="C reads A in vectors"):
+        s.prefetch("C", "A", i)
 
 
 def test_half_of_a_tensor_of_symbolic_length_can_be_read() -> None:

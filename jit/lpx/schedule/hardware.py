@@ -142,6 +142,8 @@ def prefetch(edit: Edit, block: BlockLike, buffer: BufferLike, loop: LoopHandle,
         if access.buffer is source and access.indices is not None and not access.is_write:
             inner = queries.loops_of(access.path[access.path.index(outer) + 1 :])
             ahead: dict[Var, Expr] = {**{f.var: f.start for f in inner}, outer.var: outer.var + distance}
+            if any(i.lanes > 1 for i in access.indices):
+                raise AccessError(f"{node.name} reads {source.name} in vectors", mark=node, hint="prefetch before that")
             if any(rewriting.mentions_memory(i) for i in access.indices):
                 raise AccessError(f"where {node.name} reads {source.name} is itself read from memory", mark=node)
             address = build.address_of(source, [expr_traverse.substitute(i, ahead) for i in access.indices])

@@ -12,6 +12,7 @@ from math import gcd
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir.nodes import Block, For, Stmt
 from lpx.schedule import queries, rewriting
@@ -155,11 +156,19 @@ def nest(block: Block, ranges: dict[Var, AxisRange], kept: dict[Var, Expr]) -> S
             conditions.append(value >= 0)
         if wanted.check_high:
             conditions.append(value < axis.extent)
+    conditions += _steps_in_range(block, kept)
     bindings = tuple(values[a.var] for a in block.axes)
     result: Stmt = replace(block, bindings=bindings, predicate=rewriting.conjunction(conditions))
     for loop in reversed(loops):
         result = replace(loop, body=result)
     return result
+
+
+def _steps_in_range(block: Block, kept: dict[Var, Expr]) -> list[Expr]:
+    """What the predicate of a block says of axes that keep their values: the tail of a loop over steps is guarded."""
+    guarded: set[Var] = set() if block.predicate is None else expr_traverse.free_vars(block.predicate)
+    axes = [a for a in block.axes if a.var in kept and expr_traverse.free_vars(kept[a.var]) & guarded]
+    return [kept[a.var] < a.extent for a in axes]
 
 
 def _offset(strip: Strip, var: Var) -> Expr:

@@ -54,6 +54,7 @@ def box_written(function: Function, path: Path, writer: Block, target: Buffer) -
     check_open_place(path)
     check_reduces_inside(writer, queries.loops_of(path[:-1]))
     blocks.check_plain_domain(function, writer)
+    check_every_step(function, writer, queries.loops_of(path[:-1]))
     inner = queries.loops_of(queries.path_to(function, writer)[len(path) - 1 :])
     indices = blocks.store_indices(writer, target)
     values = [expr_traverse.substitute(i, queries.axis_values(writer)) for i in indices]
@@ -80,6 +81,21 @@ def _is_domain(block: Block, indices: Sequence[Expr], buffer: Buffer) -> bool:
         isinstance(i, Var) and i in extents and analyzer.equal(extents[i], e)
         for i, e in zip(indices, buffer.shape, strict=True)
     )
+
+
+def check_every_step(function: Function, block: Block, around: Sequence[For]) -> None:
+    """Refuse a block that some iterations of the loops `around` leave out, as in the tail of a loop over steps."""
+    guarded: set[Var] = set() if block.predicate is None else expr_traverse.free_vars(block.predicate)
+    analyzer = queries.analyzer_of(function, around)
+    for axis, value in zip(block.axes, block.bindings, strict=True):
+        if axis.kind != "sequential" or analyzer.prove(value < axis.extent):
+            continue
+        if {f.var for f in around} & expr_traverse.free_vars(value) & guarded:
+            raise AccessError(
+                f"{block.name} does not run in every iteration of the loops of its axis {axis.var.name}",
+                mark=block,
+                hint="do this before splitting the loop over steps, or split it with tail='peel'",
+            )
 
 
 def _fills(function: Function, values: Sequence[Expr], loops: Sequence[For], buffer: Buffer) -> bool:
