@@ -150,6 +150,12 @@ def test_vectors_are_not_prefetched() -> None:
         s.prefetch("C", "A", i)
 
 
+def test_a_sum_over_nothing_may_be_prefetched() -> None:
+    s = lpx.create_schedule(row_sums(te.var("n")))
+    s.prefetch("C", "C", s.loops("C")[1])
+    np.testing.assert_array_equal(lpx.build(s)(np.empty((3, 0), np.float32)), np.zeros(3, np.float32))
+
+
 def test_half_of_a_tensor_of_symbolic_length_can_be_read() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")
