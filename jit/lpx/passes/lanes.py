@@ -83,7 +83,7 @@ class _Widening:
             case nodes.Let():
                 return self._let(stmt, scope)
             case nodes.Alloc(buffer=buffer):
-                self.private[buffer] = replace(buffer, shape=(*buffer.shape, build.const(self.lanes)))
+                self.private[buffer] = _for_each_lane(buffer, self.lanes)
                 return replace(stmt, buffer=self.private[buffer], body=self.statement(stmt.body, scope))
             case nodes.Check():
                 return self._check(stmt, scope)
@@ -258,3 +258,11 @@ def _own_element(stmt: Stmt, private: dict[Buffer, Buffer], lane: int) -> Stmt:
 
     memo: dict[Expr, Expr] = {}
     return traverse.transform(stmt, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo))
+
+
+def _for_each_lane(buffer: Buffer, lanes: int) -> Buffer:
+    """`buffer` once per lane: a last axis of neighbouring lanes is added."""
+    strides = buffer.strides
+    if strides is not None:
+        strides = (*(fold(s * lanes) for s in strides), build.const(1))
+    return replace(buffer, shape=(*buffer.shape, build.const(lanes)), strides=strides)
