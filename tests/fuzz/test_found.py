@@ -156,6 +156,17 @@ def test_a_sum_over_nothing_may_be_prefetched() -> None:
     np.testing.assert_array_equal(lpx.build(s)(np.empty((3, 0), np.float32)), np.zeros(3, np.float32))
 
 
+def test_a_sum_over_nothing_starts_before_a_region() -> None:
+    s = lpx.create_schedule(row_sums(te.var("n")))
+    i, k = s.loops("C")
+    s.reorder(k, i)
+    s.parallel(i)
+    s.parallel_region(i)
+    kernel = lpx.build(s)
+    np.testing.assert_array_equal(kernel(np.empty((3, 0), np.float32)), np.zeros(3, np.float32))
+    np.testing.assert_array_equal(kernel(np.ones((3, 5), np.float32)), np.full(3, 5, np.float32))
+
+
 def test_half_of_a_tensor_of_symbolic_length_can_be_read() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")
