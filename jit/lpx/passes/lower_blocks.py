@@ -190,7 +190,7 @@ def _frames(path: Path, spatial: set[Var], varying: set[Var]) -> list[Stmt] | No
                 if any(expr_traverse.free_vars(c) & spatial for c in mixed):
                     return None
                 kept.extend(If(c, stmt.then) for c in fixed)
-            case Alloc() | nodes.ParallelRegion():  # the nest runs before a region: its loops are parallel by themselves
+            case Alloc() | nodes.ParallelRegion():  # a nest before a region has parallel loops of its own
                 continue
             case _:
                 return None
