@@ -105,7 +105,7 @@ def choose_tiles(contraction: Contraction, machine: CpuMachine) -> Tiles:
     most = (machine.vector_registers - vectors - 2) // vectors if vectors > 1 else machine.vector_registers * 3 // 4
     rows = _tile_rows(height, most)
     inner = math.prod(extent_of(a.extent) for a in contraction.inner)
-    depth = inner if inner <= MAX_DEPTH else _divide_evenly(inner, MAX_DEPTH // 3)
+    depth = inner if inner <= MAX_DEPTH else divide_evenly(inner, MAX_DEPTH // 3)
     cached = max(rows, machine.l2.bytes // 2 // (depth * itemsize))
     shares = machine.cores * max(1, -(-height // (cached * machine.cores)))
     return Tiles(rows, columns, depth, -(-height // shares // rows) * rows)
@@ -114,10 +114,10 @@ def choose_tiles(contraction: Contraction, machine: CpuMachine) -> Tiles:
 def _tile_rows(height: int, most: int) -> int:
     """Rows of a register tile: the largest number that divides the height, if it is not much less than `most`."""
     exact = max(d for d in range(1, most + 1) if height % d == 0) if height else 1
-    return exact if exact * 3 >= most * 2 else _divide_evenly(height, most)
+    return exact if exact * 3 >= most * 2 else divide_evenly(height, most)
 
 
-def _divide_evenly(extent: int, most: int) -> int:
+def divide_evenly(extent: int, most: int) -> int:
     """The size of at most `most` that covers `extent` in equal parts, as far as it goes."""
     return -(-extent // -(-extent // most)) if extent > 0 else 1
 
@@ -128,10 +128,10 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     if contraction is None:
         return ""
     tiles = choose_tiles(contraction, machine)
-    return _Plan(schedule, contraction, tiles, _epilogue(schedule, contraction), machine).apply()
+    return _Plan(schedule, contraction, tiles, epilogue(schedule, contraction), machine).apply()
 
 
-def _epilogue(schedule: Schedule, contraction: Contraction) -> str:
+def epilogue(schedule: Schedule, contraction: Contraction) -> str:
     """The one element-wise block that reads the result, position by position, and nothing else does; "" for none."""
     target = contraction.facts.target
     readers = [b for b in queries.readers(schedule.function, target) if b.name != contraction.facts.block.name]
@@ -145,6 +145,15 @@ def _epilogue(schedule: Schedule, contraction: Contraction) -> str:
     aligned = all(i is a.var for e in reads for i, a in zip(e.indices, own, strict=True))
     same = all(extent_of(a.extent) == extent_of(b.extent) for a, b in zip(own, theirs, strict=True))
     return readers[0].name if aligned and same else ""
+
+
+def loops_inside(schedule: Schedule, name: str, outer: LoopHandle, variables: Sequence[Var]) -> list[LoopHandle]:
+    """The loops of a block inside `outer` that the given axes are bound to; an axis of one place has none."""
+    loops = list(schedule.loops(name))
+    inside = loops[next(k for k, h in enumerate(loops) if h is outer) + 1 :]
+    values = queries.axis_values(schedule.block_of(name))
+    bound = {v for variable in variables for v in expr_traverse.free_vars(values[variable])}
+    return [h for h in inside if h.var in bound]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +312,13 @@ class _Plan:
         if len(tiles) + len(inside) > 1:
             schedule.reorder(*tiles, *inside)
         schedule.compute_at(self.name, tiles[-1])
-        inner = self._loops_inside(tiles[-1], [a.var for a in self.contraction.inner])
+        inner = loops_inside(schedule, self.name, tiles[-1], [a.var for a in self.contraction.inner])
         axes = (
             [self.contraction.column]
             if self.contraction.row is None
             else [self.contraction.row, self.contraction.column]
         )
-        spatial = self._loops_inside(tiles[-1], [a.var for a in axes])
+        spatial = loops_inside(schedule, self.name, tiles[-1], [a.var for a in axes])
         if not inner or not spatial:
             raise OptionError("a tile of the contraction has nothing to run over")
         schedule.reorder(*inner, *spatial)
@@ -318,15 +327,6 @@ class _Plan:
         for row in inside[:-1]:
             schedule.unroll(row)
         schedule.vectorize(inside[-1])
-
-    def _loops_inside(self, outer: LoopHandle, variables: Sequence[Var]) -> list[LoopHandle]:
-        """The contraction's loops inside `outer` that the given axes are bound to; an axis of one place has none."""
-        schedule = self.schedule
-        loops = list(schedule.loops(self.name))
-        inside = loops[next(k for k, h in enumerate(loops) if h is outer) + 1 :]
-        values = queries.axis_values(schedule.block_of(self.name))
-        bound = {v for variable in variables for v in expr_traverse.free_vars(values[variable])}
-        return [h for h in inside if h.var in bound]
 
     def _finish(self, inner: LoopHandle, inside: list[LoopHandle]) -> None:
         """Start the accumulation before `inner`; unroll the rows and vectorize the columns of the tile."""
