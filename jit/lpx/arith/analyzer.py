@@ -31,14 +31,8 @@ class Analyzer:
 
     __slots__ = ("context",)
 
-    def __init__(self) -> None:
-        self.context = Context(AtomTable())  # for this package only
-
-    @classmethod
-    def _of(cls, context: Context) -> Analyzer:
-        analyzer = cls()
-        analyzer.context = context
-        return analyzer
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = Context(AtomTable()) if context is None else context  # for this package only
 
     def with_range(self, var: Var, low: Bound, high: Bound) -> Analyzer:
         """Also know low <= var < high; None is unbounded. Bounds may be symbolic, over variables known before.
@@ -48,7 +42,7 @@ class Analyzer:
         """
         context = self.context.copy()
         context.set_range(context.table.plain(var), self._bound(low), self._bound(high))
-        return self._of(context)
+        return Analyzer(context)
 
     def with_axis(self, axis: Axis) -> Analyzer:
         """Also know that the axis' variable runs over its extent."""
@@ -58,7 +52,7 @@ class Analyzer:
         """Also know that the bool expression `cond` holds (in every lane)."""
         context = self.context.copy()
         decide.assume(context, cond, holds=True)
-        return self._of(context)
+        return Analyzer(context)
 
     def simplify(self, expr: Expr) -> Expr:
         """An equal expression that is cheaper to compute; the same object when there is nothing to gain."""

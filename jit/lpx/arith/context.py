@@ -49,16 +49,19 @@ class Context:
         self.negated: frozenset[int] = frozenset()
         self._nesting = 0
         self._steps = 0
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop cached answers, after new knowledge."""
         self._polynomials: dict[int, Polynomial] = {}
         self._intervals: dict[object, Interval] = {}
         self._divisions: dict[object, tuple[Polynomial, Polynomial]] = {}
         self._proofs: dict[object, bool] = {}
         self._simplified: dict[int, Expr] = {}
         self._under: dict[tuple[int, bool], Context] = {}
+
+    def forget(self) -> None:
+        """Drop cached answers, after new knowledge."""
+        for answers in (
+            self._polynomials, self._intervals, self._divisions, self._proofs, self._simplified, self._under,
+        ):  # fmt: skip
+            answers.clear()
 
     def copy(self) -> Context:
         """A context that knows the same and has empty caches."""

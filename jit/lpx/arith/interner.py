@@ -6,6 +6,9 @@ An interner keeps its expressions alive; analyzers derived from one another shar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from lpx.expr import nodes, traverse
 from lpx.expr.nodes import Expr
 
@@ -41,17 +44,19 @@ class Interner:
         found = self._by_node.get(expr)
         if found is not None:
             return found
+        by_node = self._by_node
         stack = [expr]
         while stack:
             node = stack[-1]
-            pending = [c for c in traverse.children(node) if c not in self._by_node]
+            children = traverse.children(node)
+            pending = [c for c in children if c not in by_node]
             if pending:
-                stack.extend(pending)
+                stack += pending
                 continue
             stack.pop()
-            if node not in self._by_node:
-                self._by_node[node] = self._intern(node)
-        return self._by_node[expr]
+            if node not in by_node:
+                by_node[node] = self._intern(node, tuple([by_node[c] for c in children]))
+        return by_node[expr]
 
     def representative(self, expr: Expr) -> Expr:
         """The first expression seen that is structurally equal to `expr`."""
@@ -65,16 +70,18 @@ class Interner:
         """Whether anything in `expr` depends on the order of integers: knowing a condition may simplify it."""
         return self.number(expr) in self._decisions
 
-    def _intern(self, node: Expr) -> int:
-        children = tuple(self._by_node[c] for c in traverse.children(node))
-        key = (type(node), node.dtype.name, node.lanes, _payload(node), children)
+    def _intern(self, node: Expr, children: tuple[int, ...]) -> int:
+        kind = type(node)
+        payload = _PAYLOADS[kind](node)
+        key = (kind, node.dtype.name, node.lanes, payload, children)
         found = self._by_key.get(key)
         if found is not None:
             return found
         number = len(self.exprs)
         self._by_key[key] = number
         self.exprs.append(node)
-        self.costs.append(min(_own_cost(node) + sum(self.costs[c] for c in children), _MAX_COST))
+        costs = self.costs
+        costs.append(min(_own_cost(node) + sum([costs[c] for c in children]), _MAX_COST))
         if _is_decision(node) or not self._decisions.isdisjoint(children):
             self._decisions.add(number)
         return number
@@ -92,27 +99,29 @@ def _own_cost(node: Expr) -> int:
     return _OTHER_COST
 
 
-def _payload(node: Expr) -> object:
-    """What tells apart nodes of one class with equal operands. Buffers and variables count by identity."""
-    match node:
-        case nodes.Binary(op=op) | nodes.Compare(op=op) | nodes.Unary(op=op) | nodes.HorizontalReduce(op=op):
-            return op
-        case nodes.Const(value=value):
-            return value if isinstance(value, int) else repr(value)  # repr tells -0.0 from 0.0, and NaN equals NaN
-        case nodes.Var():
-            return id(node)
-        case nodes.Load(buffer=buffer, mask=mask):
-            return (id(buffer), mask is None)
-        case nodes.AddressOf(buffer=buffer):
-            return id(buffer)
-        case nodes.Shuffle(vectors=vectors, indices=indices):
-            return (len(vectors), indices)
-        case nodes.Call(op=op):
-            return op
-        case _:
-            return _structure_of_extension(node)
+def _constant_payload(node: nodes.Const) -> object:
+    value = node.value
+    return value if isinstance(value, int) else repr(value)  # repr tells -0.0 from 0.0, and NaN equals NaN
 
 
 def _structure_of_extension(node: Expr) -> object:
     """Node classes of this layer carry all they have in their operands; those of higher layers count by identity."""
     return None if type(node).__module__ == nodes.__name__ else id(node)
+
+
+_PAYLOADS = traverse.ByKind[Callable[[Any], object]](
+    {
+        nodes.Expr: _structure_of_extension,
+        nodes.Var: id,
+        nodes.Const: _constant_payload,
+        nodes.Unary: lambda e: e.op,
+        nodes.Binary: lambda e: e.op,
+        nodes.Compare: lambda e: e.op,
+        nodes.HorizontalReduce: lambda e: e.op,
+        nodes.Load: lambda e: (id(e.buffer), e.mask is None),
+        nodes.AddressOf: lambda e: id(e.buffer),
+        nodes.Shuffle: lambda e: (len(e.vectors), e.indices),
+        nodes.Call: lambda e: e.op,
+    }
+)
+"""What tells apart nodes of one class with equal operands. Buffers and variables count by identity."""

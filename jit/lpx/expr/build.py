@@ -6,6 +6,7 @@ operands of two dtypes are an error.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -250,6 +251,8 @@ def _round_narrow(value: float, dtype: DType) -> float:
 
 
 def _unify(what: str, a: object, b: object) -> tuple[Expr, Expr]:
+    if isinstance(a, Expr) and isinstance(b, Expr) and a.dtype is b.dtype and a.lanes == b.lanes:
+        return a, b
     left, right = _unify_all(what, (a, b))
     return left, right
 
@@ -270,6 +273,7 @@ def _unify_all(what: str, values: Sequence[object]) -> list[Expr]:
     return [broadcast(e, lanes) for e in exprs]
 
 
+@functools.cache
 def _check_domain(op: str, dtype: DType) -> None:
     if op in _DIVISIONS or op in _SHIFTS:
         legal, hint = dtype.is_integer, "use / for floats" if op in _DIVISIONS else "shifts are for integers"

@@ -8,43 +8,81 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from lpx.expr import build, nodes
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 
 Children = tuple[Expr, ...]
+Rebuild = Callable[[Any, Sequence[Expr]], Expr]
 
-_CHILDREN: dict[type[Expr], Callable[[Any], Children]] = {
-    nodes.Var: lambda _: (),
-    nodes.Const: lambda _: (),
-    nodes.Unary: lambda e: (e.a,),
-    nodes.Binary: lambda e: (e.a, e.b),
-    nodes.Compare: lambda e: (e.a, e.b),
-    nodes.Select: lambda e: (e.cond, e.a, e.b),
-    nodes.Cast: lambda e: (e.value,),
-    nodes.Bitcast: lambda e: (e.value,),
-    nodes.Load: lambda e: e.indices if e.mask is None else (*e.indices, e.mask),
-    nodes.AddressOf: lambda e: e.indices,
-    nodes.Ramp: lambda e: (e.base, e.stride),
-    nodes.Broadcast: lambda e: (e.value,),
-    nodes.Shuffle: lambda e: e.vectors,
-    nodes.HorizontalReduce: lambda e: (e.value,),
-    nodes.Call: lambda e: e.args,
-}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class ByKind(dict[type[Expr], _Function]):
+    """A function per node class; a class without an entry gets that of its nearest base."""
+
+    def __missing__(self, kind: type[Expr]) -> _Function:
+        self[kind] = next(self[base] for base in kind.__mro__ if base in self)
+        return self[kind]
+
+
+_CHILDREN = ByKind[Callable[[Any], Children]](
+    {
+        nodes.Var: lambda _: (),
+        nodes.Const: lambda _: (),
+        nodes.Unary: lambda e: (e.a,),
+        nodes.Binary: lambda e: (e.a, e.b),
+        nodes.Compare: lambda e: (e.a, e.b),
+        nodes.Select: lambda e: (e.cond, e.a, e.b),
+        nodes.Cast: lambda e: (e.value,),
+        nodes.Bitcast: lambda e: (e.value,),
+        nodes.Load: lambda e: e.indices if e.mask is None else (*e.indices, e.mask),
+        nodes.AddressOf: lambda e: e.indices,
+        nodes.Ramp: lambda e: (e.base, e.stride),
+        nodes.Broadcast: lambda e: (e.value,),
+        nodes.Shuffle: lambda e: e.vectors,
+        nodes.HorizontalReduce: lambda e: (e.value,),
+        nodes.Call: lambda e: e.args,
+    }
+)
+
+
+def _rebuild_load(expr: nodes.Load, new: Sequence[Expr]) -> Expr:
+    indices, mask = (new, None) if expr.mask is None else (new[:-1], new[-1])
+    return build.load(expr.buffer, indices, mask)
+
+
+def _rebuild_call(expr: nodes.Call, new: Sequence[Expr]) -> Expr:
+    if expr.op.kind in ("math", "primitive"):
+        return build.call(expr.op, *new)
+    return replace(expr, args=tuple(new))
+
+
+_REBUILD = ByKind[Rebuild](
+    {
+        nodes.Unary: lambda e, new: build.unary(e.op, new[0]),
+        nodes.Binary: lambda e, new: build.binary(e.op, new[0], new[1]),
+        nodes.Compare: lambda e, new: build.compare(e.op, new[0], new[1]),
+        nodes.Select: lambda _, new: build.select(new[0], new[1], new[2]),
+        nodes.Cast: lambda e, new: build.cast(new[0], e.dtype),
+        nodes.Bitcast: lambda e, new: build.bitcast(new[0], e.dtype),
+        nodes.Load: _rebuild_load,
+        nodes.AddressOf: lambda e, new: build.address_of(e.buffer, new),
+        nodes.Ramp: lambda e, new: build.ramp(new[0], new[1], e.lanes),
+        nodes.Broadcast: lambda e, new: build.broadcast(new[0], e.lanes),
+        nodes.Shuffle: lambda e, new: build.shuffle(new, e.indices),
+        nodes.HorizontalReduce: lambda e, new: build.horizontal_reduce(e.op, new[0]),
+        nodes.Call: _rebuild_call,
+    }
+)
 
 
 def children(expr: Expr) -> Children:
     """The direct operands of a node, in evaluation order."""
-    get = _CHILDREN.get(type(expr))
-    return _inherited(type(expr))(expr) if get is None else get(expr)
-
-
-def _inherited(kind: type[Expr]) -> Callable[[Any], Children]:
-    """The entry of the nearest base of `kind`, which gets one of its own."""
-    _CHILDREN[kind] = next(_CHILDREN[base] for base in kind.__mro__ if base in _CHILDREN)
-    return _CHILDREN[kind]
+    return _CHILDREN[type(expr)](expr)
 
 
 def rebuild(expr: Expr, new: Sequence[Expr]) -> Expr:
@@ -52,51 +90,17 @@ def rebuild(expr: Expr, new: Sequence[Expr]) -> Expr:
 
     The operands may have other lanes than before (a scalar expression becomes a vector one): lanes follow the operands.
     """
-    old = children(expr)
+    kind = type(expr)
+    old = _CHILDREN[kind](expr)
     if len(old) == len(new) and all(map(is_, old, new)):
         return expr
-    match expr:
-        case nodes.Unary(op=op):
-            return build.unary(op, new[0])
-        case nodes.Binary(op=op):
-            return build.binary(op, new[0], new[1])
-        case nodes.Compare(op=op):
-            return build.compare(op, new[0], new[1])
-        case nodes.Select():
-            return build.select(new[0], new[1], new[2])
-        case nodes.Cast(dtype=dtype):
-            return build.cast(new[0], dtype)
-        case nodes.Bitcast(dtype=dtype):
-            return build.bitcast(new[0], dtype)
-        case nodes.Ramp(lanes=lanes):
-            return build.ramp(new[0], new[1], lanes)
-        case nodes.Broadcast(lanes=lanes):
-            return build.broadcast(new[0], lanes)
-        case nodes.HorizontalReduce(op=op):
-            return build.horizontal_reduce(op, new[0])
-        case nodes.Load(buffer=buffer, mask=mask):
-            indices, new_mask = (new, None) if mask is None else (new[:-1], new[-1])
-            return build.load(buffer, indices, new_mask)
-        case nodes.AddressOf(buffer=buffer):
-            return build.address_of(buffer, new)
-        case nodes.Shuffle(indices=indices):
-            return build.shuffle(new, indices)
-        case nodes.Call(op=op) if op.kind in ("math", "primitive"):
-            return build.call(op, *new)
-        case nodes.Call():
-            return replace(expr, args=tuple(new))
-        case _:
-            return _extensions[type(expr)](expr, new)
-
-
-Rebuild = Callable[[Any, Sequence[Expr]], Expr]
-_extensions: dict[type[Expr], Rebuild] = {}
+    return _REBUILD[kind](expr, new)
 
 
 def register_node(kind: type[Expr], get: Callable[[Any], Children], put: Rebuild) -> None:
     """Teach the traversal an expression class of a higher layer (such as a reduction in a tensor expression)."""
     _CHILDREN[kind] = get
-    _extensions[kind] = put
+    _REBUILD[kind] = put
 
 
 def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None) -> Expr:
@@ -105,19 +109,20 @@ def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr,
     `memo` may be shared between expressions of one statement so that common nodes stay common.
     """
     done: dict[Expr, Expr] = {} if memo is None else memo
-    stack = [expr]
+    stack: list[Expr | None] = [expr]
     while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
+        node = stack.pop()
+        if node is None:  # the operands of the node below are done
+            node = cast("Expr", stack.pop())
+            rebuilt = rebuild(node, [done[c] for c in _CHILDREN[type(node)](node)])
+        elif node in done:
             continue
-        operands = children(node)
-        pending = [c for c in operands if c not in done]
-        if pending:
-            stack.extend(reversed(pending))
+        elif operands := _CHILDREN[type(node)](node):
+            stack += (node, None)
+            stack += operands[::-1]
             continue
-        stack.pop()
-        rebuilt = rebuild(node, [done[c] for c in operands]) if operands else node
+        else:
+            rebuilt = node
         replaced = visit(rebuilt)
         done[node] = rebuilt if replaced is None else replaced
     return done[expr]
@@ -127,21 +132,31 @@ def substitute(expr: Expr, values: Mapping[nodes.Var, Expr], memo: dict[Expr, Ex
     """`expr` with variables replaced; nodes without them are kept."""
     if not values:
         return expr
-    return transform(expr, lambda e: values.get(e) if isinstance(e, nodes.Var) else None, memo)
+    done: dict[Expr, Expr] = {} if memo is None else memo
+    done.update(values.items())
+    return transform(expr, _keep, done)
+
+
+def _keep(_: Expr) -> None:
+    """What a rewriting that replaces nothing but what its memo holds does to a node."""
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every distinct node once, operands before users."""
     seen: set[Expr] = set()
-    stack = [(expr, False)]
+    stack: list[Expr | None] = [expr]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is None:  # the operands of the node below have been walked
+            yield cast("Expr", stack.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(children(node)))
+            operands = _CHILDREN[type(node)](node)
+            if operands:
+                stack += (node, None)
+                stack += operands[::-1]
+            else:
+                yield node
 
 
 def free_vars(expr: Expr) -> set[nodes.Var]:

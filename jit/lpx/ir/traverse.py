@@ -1,14 +1,15 @@
 """Generic traversal of statements: children, rebuilding, rewriting.
 
-`children` gives a statement's sub-statements and expressions; `rebuild` puts others in their place. Everything else is
-built on the two. A rewriter that changes nothing returns the same object.
+`substatements` and `expressions` give what a statement is made of, `rebuild` puts others in their place; everything
+else is built on the three. A rewriter that changes nothing returns the same object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from operator import is_
+from typing import Any
 
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
@@ -16,75 +17,82 @@ from lpx.expr.nodes import AddressOf, Expr, Load, Var
 from lpx.ir import nodes
 from lpx.ir.nodes import Stmt
 
-# Per node type: its statement fields and its expression fields. A field holds a node, a tuple of nodes, or None.
-_STMT_FIELDS: dict[type[Stmt], tuple[str, ...]] = {
-    nodes.Seq: ("stmts",),
-    nodes.For: ("body",),
-    nodes.ParallelRegion: ("body",),
-    nodes.If: ("then", "orelse"),
-    nodes.While: ("body",),
-    nodes.Let: ("body",),
-    nodes.Block: ("init", "body"),
-    nodes.Alloc: ("body",),
+_SUBSTATEMENTS: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
+    nodes.Seq: lambda s: s.stmts,
+    nodes.For: lambda s: (s.body,),
+    nodes.ParallelRegion: lambda s: (s.body,),
+    nodes.If: lambda s: (s.then,) if s.orelse is None else (s.then, s.orelse),
+    nodes.While: lambda s: (s.body,),
+    nodes.Let: lambda s: (s.body,),
+    nodes.Block: lambda s: (s.body,) if s.init is None else (s.init, s.body),
+    nodes.Alloc: lambda s: (s.body,),
 }
-_EXPR_FIELDS: dict[type[Stmt], tuple[str, ...]] = {
-    nodes.For: ("start", "extent"),
-    nodes.If: ("cond",),
-    nodes.While: ("cond",),
-    nodes.Let: ("value",),
-    nodes.Block: ("bindings", "predicate"),
-    nodes.Store: ("indices", "value", "mask"),
-    nodes.AtomicUpdate: ("indices", "value"),
-    nodes.AsyncCopy: ("target_indices", "source_indices"),
-    nodes.Evaluate: ("value",),
-    nodes.CallFunction: ("extents",),
-    nodes.Check: ("cond",),
+_EXPRESSIONS: dict[type[Stmt], Callable[[Any], tuple[Expr, ...]]] = {
+    nodes.For: lambda s: (s.start, s.extent),
+    nodes.If: lambda s: (s.cond,),
+    nodes.While: lambda s: (s.cond,),
+    nodes.Let: lambda s: (s.value,),
+    nodes.Block: lambda s: s.bindings if s.predicate is None else (*s.bindings, s.predicate),
+    nodes.Store: lambda s: (*s.indices, s.value) if s.mask is None else (*s.indices, s.value, s.mask),
+    nodes.AtomicUpdate: lambda s: (*s.indices, s.value),
+    nodes.AsyncCopy: lambda s: (*s.target_indices, *s.source_indices),
+    nodes.Evaluate: lambda s: (s.value,),
+    nodes.CallFunction: lambda s: s.extents,
+    nodes.Check: lambda s: (s.cond,),
 }
-
-
-def _flatten(node: Stmt, names: tuple[str, ...]) -> list[object]:
-    found: list[object] = []
-    for name in names:
-        value = getattr(node, name)
-        if isinstance(value, tuple):
-            found.extend(cast("tuple[object, ...]", value))
-        elif value is not None:
-            found.append(value)
-    return found
+_REBUILD: dict[type[Stmt], Callable[[Any, Sequence[Stmt], Sequence[Expr]], Stmt]] = {
+    nodes.Seq: lambda s, stmts, _: replace(s, stmts=tuple(stmts)),
+    nodes.For: lambda s, stmts, exprs: replace(s, start=exprs[0], extent=exprs[1], body=stmts[0]),
+    nodes.ParallelRegion: lambda s, stmts, _: replace(s, body=stmts[0]),
+    nodes.If: lambda s, stmts, exprs: replace(
+        s, cond=exprs[0], then=stmts[0], orelse=None if s.orelse is None else stmts[1]
+    ),
+    nodes.While: lambda s, stmts, exprs: replace(s, cond=exprs[0], body=stmts[0]),
+    nodes.Let: lambda s, stmts, exprs: replace(s, value=exprs[0], body=stmts[0]),
+    nodes.Block: lambda s, stmts, exprs: replace(
+        s,
+        bindings=tuple(exprs[: len(s.bindings)]),
+        predicate=None if s.predicate is None else exprs[-1],
+        init=None if s.init is None else stmts[0],
+        body=stmts[-1],
+    ),
+    nodes.Alloc: lambda s, stmts, _: replace(s, body=stmts[0]),
+    nodes.Store: lambda s, _, exprs: replace(
+        s,
+        indices=tuple(exprs[: len(s.indices)]),
+        value=exprs[len(s.indices)],
+        mask=None if s.mask is None else exprs[-1],
+    ),
+    nodes.AtomicUpdate: lambda s, _, exprs: replace(s, indices=tuple(exprs[:-1]), value=exprs[-1]),
+    nodes.AsyncCopy: lambda s, _, exprs: replace(
+        s,
+        target_indices=tuple(exprs[: len(s.target_indices)]),
+        source_indices=tuple(exprs[len(s.target_indices) :]),
+    ),
+    nodes.Evaluate: lambda s, _, exprs: replace(s, value=exprs[0]),
+    nodes.CallFunction: lambda s, _, exprs: replace(s, extents=tuple(exprs)),
+    nodes.Check: lambda s, _, exprs: replace(s, cond=exprs[0]),
+}
+"""How a statement is put together again; what is in no table has neither sub-statements nor expressions."""
 
 
 def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside `stmt`, in order."""
-    return cast("tuple[Stmt, ...]", tuple(_flatten(stmt, _STMT_FIELDS.get(type(stmt), ()))))
+    get = _SUBSTATEMENTS.get(type(stmt))
+    return () if get is None else get(stmt)
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions directly in `stmt` (not those of sub-statements), in order."""
-    return cast("tuple[Expr, ...]", tuple(_flatten(stmt, _EXPR_FIELDS.get(type(stmt), ()))))
-
-
-def _refill(stmt: Stmt, names: tuple[str, ...], new: Sequence[object]) -> dict[str, object]:
-    queue = iter(new)
-    changes: dict[str, object] = {}
-    for name in names:
-        old = getattr(stmt, name)
-        if isinstance(old, tuple):
-            olds = cast("tuple[object, ...]", old)
-            news = tuple(next(queue) for _ in olds)
-            if any(a is not b for a, b in zip(olds, news, strict=True)):
-                changes[name] = news
-        elif old is not None:
-            value = next(queue)
-            if value is not old:
-                changes[name] = value
-    return changes
+    get = _EXPRESSIONS.get(type(stmt))
+    return () if get is None else get(stmt)
 
 
 def rebuild(stmt: Stmt, stmts: Sequence[Stmt], exprs: Sequence[Expr]) -> Stmt:
     """`stmt` with other sub-statements and expressions; itself when all are the same objects."""
-    changes = _refill(stmt, _STMT_FIELDS.get(type(stmt), ()), stmts)
-    changes.update(_refill(stmt, _EXPR_FIELDS.get(type(stmt), ()), exprs))
-    return replace(stmt, **changes) if changes else stmt  # type: ignore[arg-type]
+    if all(map(is_, stmts, substatements(stmt))) and all(map(is_, exprs, expressions(stmt))):
+        return stmt
+    return _REBUILD[type(stmt)](stmt, stmts, exprs)
 
 
 def map_children(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
@@ -151,7 +159,7 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(substatements(node)))
+        stack += substatements(node)[::-1]
 
 
 def walk_expressions(stmt: Stmt) -> Iterator[Expr]:
