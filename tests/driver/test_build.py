@@ -122,4 +122,4 @@ def test_the_forms_of_a_kernel() -> None:
 def test_the_forms_of_a_function_with_constants() -> None:
     forms = lpx.lower_program(weighted(normal(5)))
     assert 'const W: float32[5] = "' in forms.te
-    assert "W: in float32[5]" in forms.ir
+    assert "W: constant float32[5]" in forms.ir

@@ -81,8 +81,8 @@ def test_constants_are_not_in_the_object() -> None:
     weights = normal(1000)
     function = te.lower(weighted(weights))
     compiled = compiling.compile_function(str(function), lambda: function, Target.parse("cpu"))
-    assert weights.tobytes()[:16] not in compiled.data
-    assert len(compiled.data) < weights.nbytes
+    assert weights.tobytes()[:16] not in compiled.kernel.data
+    assert len(compiled.kernel.data) < weights.nbytes
 
 
 def test_what_is_in_the_cache_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ def test_parser_raises_parse_errors_only(start: int, length: int, pieces: list[s
         ("func f() { let x = 1 + 1.0f32 }", "add of int64 and float32"),
         ("func f(A: in float32[2]) { A[0, 1] = 0.0f32 }", "A has 1 dimension(s), not 2"),
         ("func f(A: in float[2]) { }", "`float` is not a dtype"),
-        ("func f(A: float32[2]) { }", "expected one of in, out, inout, found `float32`"),
+        ("func f(A: float32[2]) { }", "expected one of in, constant, out, inout, found `float32`"),
         ("func f() { for if in 0..2 { } }", "`if` is a word of the language"),
         ("func f() { for i in 3..9 { } }", "a loop from anything but 0 is written start..+extent"),
         ("func f() { for i in 0..9 bind(warp.x) { } }", "expected one of blockIdx.x"),

@@ -77,7 +77,7 @@ def _emit_kernel(kernel: Kernel, *, is_entry: bool) -> None:
     bound = kernel.bound[function.name]
     slots = _Slots(frame)
     for param in function.params:
-        read_only = kernel.module.invariant() if param.role == "in" else ""
+        read_only = kernel.module.invariant() if param.is_input else ""
         frame.emitter.storage[param.buffer] = _memory(kernel, param.buffer, slots.next_pointer(), read_only)
     for buffer in bound:
         frame.emitter.storage[buffer] = _memory(kernel, buffer, slots.next_pointer(), kernel.module.invariant())

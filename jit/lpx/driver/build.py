@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lpx.driver.compile import Compiled, compile_function
+from lpx.driver.compile import compile_function
+from lpx.driver.compiled import Compiled
 from lpx.driver.flags import with_flags
 from lpx.driver.lowered import LoweredKernel
 from lpx.errors import TargetError

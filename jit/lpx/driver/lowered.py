@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lpx.codegen.cpu import lower_to_llvm
 from lpx.driver.compile import constants_as_parameters, machine_of
+from lpx.driver.preparation import separate
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.passes import pipeline
@@ -69,7 +70,7 @@ class LoweredKernel:
     @cached_property
     def _flat(self) -> Function:
         function = replace(self.schedule.function, name=self.name)
-        return pipeline.lower(constants_as_parameters(function), self.target).function
+        return pipeline.lower(separate(constants_as_parameters(function)).main, self.target).function
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from lpx.codegen.program import Step, emit_program
 from lpx.driver import fingerprint
-from lpx.driver.compile import Compiled, machine_of
+from lpx.driver.compile import machine_of
+from lpx.driver.compiled import Compiled
 from lpx.runtime import objects
 from lpx.runtime.cache import default_cache
 from lpx.runtime.signature import Signature
@@ -32,7 +33,7 @@ def link_program(
     """
     name = "lpx_program"
     text = emit_program(name, len(signature.parameters), workspace, steps)
-    code = {entry: link_kernel(compiled.data, (entry,)) for entry, compiled in kernels.items()}
+    code = {entry: link_kernel(compiled.kernel.data, (entry,)) for entry, compiled in kernels.items()}
     linked = objects.link_object(
         _object_of(text, target),
         (name,),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
-from lpx import te
+from lpx import dtypes, te
 from lpx.codegen.program import Parameter as ProgramParameter
 from lpx.codegen.program import Step, Workspace
-from lpx.driver.compile import Compiled, compile_function, unique_names
+from lpx.driver.compile import compile_function
+from lpx.driver.compiled import Compiled, unique_names
 from lpx.driver.flags import with_flags
 from lpx.driver.lowered import Lowered, LoweredKernel
 from lpx.driver.program import link_program
@@ -48,7 +49,7 @@ class Executable:
         """Every form of the graph, made anew for people to read."""
         kernels: list[LoweredKernel] = []
         for subgraph in _kernel_graphs(self.graph):
-            function = _function_of(subgraph, self.fastmath)
+            function = _function_of(subgraph, self.graph.constants, self.fastmath)
             make = partial(default.default_schedule, function, self.target)
             kernels.append(LoweredKernel(subgraph.name, function, self.target, make))
         return Lowered(print_graph(self.graph), kernels, self.seconds)
@@ -63,13 +64,14 @@ def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = ())
     """
     begin = time.perf_counter()
     subgraphs = _kernel_graphs(graph)
-    compiled = [_compile(g, target, tuple(fastmath)) for g in subgraphs]
-    seconds = _total([c.seconds for c in compiled])
+    constants = graph.constants if graph.inputs else ()  # without inputs, all of it runs once
+    compiled = [_compile(g, constants, target, tuple(fastmath)) for g in subgraphs]
     if len(subgraphs) == 1:
         signature = _signature(graph, compiled[0].signature)
         specialisation, parts = compiled[0].link(signature, _bound(graph, signature)), list[LinkedObject]()
     else:
         specialisation, parts = _link(graph, subgraphs, compiled, target)
+    seconds = _total([c.seconds for c in compiled])
     seconds["all"] = time.perf_counter() - begin
     return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), parts)
 
@@ -92,19 +94,23 @@ def _kernel_name(nodes: Sequence[Any]) -> str:
     return "_".join(dict.fromkeys(n.operator.name for n in nodes if n.inputs))[:48] or "constant"
 
 
-def _compile(graph: Graph, target: Target, fastmath: tuple[str, ...]) -> Compiled:
-    program = f"{print_graph(graph)}fastmath={fastmath} rules={default.VERSION}"
-    return compile_function(program, lambda: _scheduled(graph, target, fastmath), target)
+def _compile(graph: Graph, constants: Collection[Value], target: Target, fastmath: tuple[str, ...]) -> Compiled:
+    known = [k for k, v in enumerate(graph.inputs) if v in constants]
+    program = f"{print_graph(graph)}constants={known} fastmath={fastmath} rules={default.VERSION}"
+
+    def scheduled() -> Function:
+        return default.default_schedule(_function_of(graph, constants, fastmath), target).schedule.function
+
+    return compile_function(program, scheduled, target)
 
 
-def _scheduled(graph: Graph, target: Target, fastmath: tuple[str, ...]) -> Function:
-    return default.default_schedule(_function_of(graph, fastmath), target).schedule.function
-
-
-def _function_of(graph: Graph, fastmath: tuple[str, ...]) -> Function:
+def _function_of(graph: Graph, constants: Collection[Value], fastmath: tuple[str, ...]) -> Function:
+    """The function of a kernel's graph, some of whose inputs are constants."""
     tensors = define_graph(graph)
     function = te.lower([tensors[v] for v in graph.outputs], [tensors[v] for v in graph.inputs], name=graph.name)
-    return with_flags(function, fastmath)
+    known = {tensors[v].buffer for v in graph.inputs if v in constants}
+    params = tuple(replace(p, role="constant") if p.buffer in known else p for p in function.params)
+    return with_flags(replace(function, params=params), fastmath)
 
 
 def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
@@ -147,6 +153,7 @@ def _bound(graph: Graph, signature: Signature) -> dict[str, NDArray[Any]]:
 def _link(
     graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled], target: Target
 ) -> tuple[Specialisation, list[LinkedObject]]:
+    graph, operands = _prepared(graph, subgraphs, compiled)
     order = (*graph.inputs, *graph.constants, *graph.outputs)
     places: dict[Value, ProgramParameter | Workspace] = {v: ProgramParameter(k) for k, v in enumerate(order)}
     groups = [Group(g.nodes, g.inputs, g.outputs) for g in subgraphs]
@@ -154,13 +161,30 @@ def _link(
     places.update({value: Workspace(offset) for value, offset in plan.offsets.items()})
     steps: list[Step] = []
     checks: list[str] = []
-    for subgraph, kernel in zip(subgraphs, compiled, strict=True):
-        slots = tuple(places[v] for v in (*subgraph.inputs, *subgraph.outputs))
-        steps.append(Step(kernel.entry, slots, len(checks)))
+    for values, kernel in zip(operands, compiled, strict=True):
+        steps.append(Step(kernel.entry, tuple(places[v] for v in values), len(checks)))
         checks.extend(kernel.signature.checks)
     signature = replace(_signature(graph), checks=tuple(checks))
     kernels = {c.entry: c for c in compiled}
     return link_program(signature, kernels, steps, plan.size, _bound(graph, signature), target)
+
+
+def _prepared(
+    graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled]
+) -> tuple[Graph, list[tuple[Value, ...]]]:
+    """`graph` with the constants that its kernels take, prepared where they ask for it, and the operands of each."""
+    arrays = dict(graph.constants)
+    operands: list[tuple[Value, ...]] = []
+    for subgraph, kernel in zip(subgraphs, compiled, strict=True):
+        values: tuple[Value, ...] = (*subgraph.inputs, *subgraph.outputs)
+        if kernel.preparation is not None:
+            made = kernel.preparation.run([arrays[values[k]] for k in kernel.preparation.sources])
+            prepared = {Value(dtypes.parse(a.dtype), a.shape): a for a in made}
+            arrays.update(prepared)
+            values = (*(values[k] for k in kernel.preparation.kept), *prepared)
+        operands.append(values)
+    used = {v for values in operands for v in values}
+    return replace(graph, constants={v: a for v, a in arrays.items() if v in used}), operands
 
 
 def _total(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

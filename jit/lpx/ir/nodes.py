@@ -28,7 +28,7 @@ ThreadAxis = Literal[
     "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread", "warp", "lane"
 ]
 BarrierScope = Literal["region", "block", "warp"]
-Role = Literal["in", "out", "inout"]
+Role = Literal["in", "constant", "out", "inout"]
 Stage = Literal["scheduled", "lowered", "flat"]
 Attr = bool | int | float | str
 _NO_ATTRS: Mapping[str, Attr] = MappingProxyType({})
@@ -209,10 +209,17 @@ class Check(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Param(Shown):
-    """A buffer parameter: `out` is written entirely and not read before, `inout` is read and written."""
+    """A buffer parameter: `out` is written entirely and not read before, `inout` is read and written; a `constant`
+    is an `in` whose elements are the same for every call.
+    """
 
     buffer: Buffer
     role: Role = "in"
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the function only reads it."""
+        return self.role in ("in", "constant")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

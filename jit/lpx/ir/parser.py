@@ -149,7 +149,7 @@ class _Parser(StatementParser):
     def _param(self) -> tuple[Token, nodes.Param]:
         token = self.new_name()
         self.tokens.expect(":")
-        role = one_of(nodes.Role, self.tokens.choice("in", "out", "inout"))
+        role = one_of(nodes.Role, self.tokens.choice("in", "constant", "out", "inout"))
         return token, nodes.Param(self.buffer_type(token), role)
 
     def _constant(self, constants: dict[Buffer, NDArray[np.generic]]) -> None:

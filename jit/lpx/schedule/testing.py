@@ -50,7 +50,7 @@ def check_equivalent(
     interpret(before, expected, sizes)
     interpret(after, got, sizes, seed=seed)
     for param, want, have in zip(before.params, expected, got, strict=True):
-        if param.role != "in":
+        if not param.is_input:
             _compare(param.buffer.name, want, have, relative)
 
 

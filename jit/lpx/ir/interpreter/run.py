@@ -122,7 +122,7 @@ class _Program:
         bound = [bind(param, array, symbols) for param, array in zip(function.params, arrays, strict=True)]
         self._run(function, [b.storage for b in bound], list(symbols.values()))
         for b in bound:
-            if b.param.role != "in":
+            if not b.param.is_input:
                 b.write_back()
 
     def call(self, name: str, storages: list[Storage], extents: list[int]) -> None:

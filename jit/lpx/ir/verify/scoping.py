@@ -90,7 +90,7 @@ def _buffer_uses(sites: FunctionSites) -> Iterator[tuple[Site, Expr | None, Buff
 
 
 def _inputs_are_read_only(sites: FunctionSites) -> Iterator[Violation]:
-    inputs = {p.buffer for p in sites.function.params if p.role == "in"}
+    inputs = {p.buffer for p in sites.function.params if p.is_input}
     for access in sites.accesses:
         if access.writes and access.buffer in inputs:
             yield Violation(access.site.stmt, f"{access.buffer.name} is an in parameter")
