@@ -28,12 +28,21 @@ DTYPES = (
 )
 
 
+ERRORS = {"float16": 0.1, "bfloat16": 0.5, "float32": 1e-4, "float64": 1e-10}
+"""How far a reassociated reduction may be off, relative to the largest element (at least 1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A tensor of a program. `is_exact`: no floating-point sum before it, which a schedule may reassociate."""
+    """A tensor of a program. `error`: how far it may be off, by the coarsest dtype since a reassociated reduction."""
 
     tensor: te.Tensor
-    is_exact: bool
+    error: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """No floating-point sum before it, which a schedule may reassociate."""
+        return self.error == 0
 
     @property
     def shape(self) -> tuple[te.Dim, ...]:
@@ -50,11 +59,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is computed, the rules that made it, and whether reassociation can change a result."""
+    """What is computed, the rules that made it, and how far reassociation may change a result: 0 for not at all."""
 
     outputs: tuple[te.Tensor, ...]
     rules: tuple[str, ...]
-    is_exact: bool
+    error: float
 
 
 class Writer:
@@ -91,12 +100,12 @@ class Writer:
         return te.placeholder(tuple(shape), dtype, f"X{self._inputs}", inout=inout)
 
     def input(self, shape: Sequence[te.Dim], dtype: object) -> Stage:
-        return Stage(self.placeholder(shape, dtype), is_exact=True)
+        return Stage(self.placeholder(shape, dtype))
 
     def constant(self, shape: Sequence[int], dtype: dtypes.DType) -> Stage:
         seed = self._draw(st.integers(0, 9))
         values = np.random.default_rng(seed).integers(0, 5, tuple(shape)).astype(dtype.to_numpy())
-        return Stage(te.constant(values, f"K{seed}"), is_exact=True)
+        return Stage(te.constant(values, f"K{seed}"))
 
     def like(self, stage: Stage) -> Stage:
         """A stage of the same shape and dtype: an earlier one, a constant or a new input."""
@@ -127,8 +136,15 @@ class Writer:
 
     def compute(self, shape: Sequence[te.Dim], body: Element, *used: Stage, reassociates: bool = False) -> Stage:
         """A stage from what `used` hold."""
-        tensor = self.define(shape, body)
-        return Stage(tensor, all(s.is_exact for s in used) and not (reassociates and tensor.dtype.is_float))
+        return made_from(used, self.define(shape, body), reassociates=reassociates)
+
+
+def made_from(used: Sequence[Stage], tensor: te.Tensor, *, reassociates: bool) -> Stage:
+    """The stage of a tensor that `used` went into."""
+    error = max((s.error for s in used), default=0.0)
+    if tensor.dtype.is_float and (error or reassociates):
+        error = max(error, ERRORS[tensor.dtype.name])
+    return Stage(tensor, error)
 
 
 def same_shape(a: Sequence[te.Dim], b: Sequence[te.Dim]) -> bool:
@@ -164,7 +180,7 @@ def programs(draw: st.DrawFn) -> Program:
     if w.chance(30):
         others = [s for s in w.stages[1:-1] if is_plain(s.shape)]
         outputs.extend([w.one_of(others)] if others else [])
-    return Program(tuple(s.tensor for s in dict.fromkeys(outputs)), tuple(rules), all(s.is_exact for s in w.stages))
+    return Program(tuple(s.tensor for s in dict.fromkeys(outputs)), tuple(rules), max(s.error for s in outputs))
 
 
 def _presentable(w: Writer, stage: Stage) -> Stage:
@@ -322,7 +338,7 @@ def extreme_position(w: Writer, a: Stage) -> list[Stage]:
     r = te.reduce_axis(a.shape[-1], name="r")
     reducer = w.one_of((te.argmax, te.argmin))
     pair = w.define_several(a.shape[:-1], lambda i: reducer(a.tensor[(*i, r)], axis=r, dtype="int32"))
-    made = [Stage(t, a.is_exact) for t in pair]
+    made = [made_from([a], t, reassociates=False) for t in pair]
     return made if w.chance(50) else made[::-1]
 
 
@@ -338,7 +354,7 @@ def online_softmax(w: Writer, a: Stage) -> list[Stage]:
     one = te.const(1.0, a.tensor.dtype)
     m, s = w.define_several(a.shape[:-1], lambda i: pair((a.tensor[(*i, r)], one), axis=r))
     made = w.define(a.shape, lambda i: te.exp(a.tensor[i] - m[i[:-1]]) / s[i[:-1]])
-    return [Stage(made, is_exact=False)]
+    return [made_from([a], made, reassociates=True)]
 
 
 def recurrence(w: Writer, a: Stage) -> list[Stage]:
@@ -355,7 +371,7 @@ def recurrence(w: Writer, a: Stage) -> list[Stage]:
         return te.const(0, dtype)
 
     made = te.scan(a.shape[0], (rest, start), step, keep=keep, reverse=reverse, name=w.name())
-    return [Stage(made, a.is_exact and not a.is_float)]
+    return [made_from([a], made, reassociates=True)]
 
 
 def linear_recurrence(w: Writer, a: Stage) -> list[Stage]:
@@ -369,7 +385,7 @@ def linear_recurrence(w: Writer, a: Stage) -> list[Stage]:
         return te.compute((size,), lambda i: te.maximum(te.minimum(product[i], 3), -3) + a.tensor[t, i], name=w.name())
 
     made = te.scan(a.shape[0], ((size,), lambda i: te.const(1, dtype)), step, keep="all", name=w.name())
-    return [Stage(made, a.is_exact and not a.is_float)]
+    return [made_from([a], made, reassociates=True)]
 
 
 def filtered_recurrence(w: Writer, a: Stage) -> list[Stage]:
@@ -388,7 +404,7 @@ def filtered_recurrence(w: Writer, a: Stage) -> list[Stage]:
 
     keep: te.Keep = w.one_of(("last", "all"))
     made = te.scan(a.shape[0], ((size,), start), step, keep=keep, reverse=w.chance(30), name=w.name())
-    return [Stage(made, a.is_exact)]
+    return [made_from([a], made, reassociates=False)]
 
 
 def gather(w: Writer, a: Stage) -> list[Stage]:
@@ -456,7 +472,7 @@ def overwriting(w: Writer, a: Stage) -> list[Stage]:
         return (2 * i, *rest)
 
     made = te.update(copy, changed, shape=(half, *a.shape[1:]), at=place, name=w.name())
-    return [Stage(made, a.is_exact)]
+    return [made_from([a], made, reassociates=False)]
 
 
 def truth(w: Writer, a: Stage) -> list[Stage]:

@@ -41,9 +41,6 @@ Array = NDArray[Any]
 Outcome = list[Array] | str
 """The arrays of all parameters after a run, or the name of the error it raised."""
 
-RELATIVE = {"float16": 0.1, "bfloat16": 0.5, "float32": 1e-4, "float64": 1e-10}
-"""How far a reassociated reduction may be off, relative to the largest element (at least 1)."""
-
 HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 
 
@@ -89,13 +86,12 @@ def run(function: Function, arrays: Sequence[Array]) -> Outcome:
     return copies
 
 
-def difference(function: Function, want: Outcome, have: Outcome, *, exact: bool) -> str:
-    """What is wrong with `have`; nothing when it is as wanted."""
+def difference(function: Function, want: Outcome, have: Outcome, *, tolerance: float = 0.0) -> str:
+    """What is wrong with `have`; nothing when it is as wanted: to the bit, or within a relative `tolerance`."""
     if isinstance(want, str) or isinstance(have, str):
         return "" if want is have or want == have else f"{have} instead of {want}"
     for param, a, b in zip(function.params, want, have, strict=True):
-        dtype = param.buffer.dtype
-        same = _same_bits(a, b) if exact or not dtype.is_float else _close(a, b, RELATIVE[dtype.name])
+        same = _close(a, b, tolerance) if tolerance and param.buffer.dtype.is_float else _same_bits(a, b)
         if not same.all():
             where = tuple(int(k) for k in np.argwhere(~same)[0])
             return f"{param.buffer.name}{list(where)} of {list(a.shape)} is {b[where]} instead of {a[where]}"
@@ -135,7 +131,7 @@ def check_pair(data: st.DataObject, isolated: Isolated, counts: Counts) -> None:
     except Exception as error:
         error.add_note(f"{print_function(original)}\n{s.trace.as_python()}\n{s}")
         raise
-    compare(data, program, original, s, isolated, exact=program.is_exact or not reassociated, is_scheduled=True)
+    compare(data, program, original, s, isolated, tolerance=program.error if reassociated else 0.0, is_scheduled=True)
 
 
 def check_default(data: st.DataObject, isolated: Isolated) -> None:
@@ -143,7 +139,7 @@ def check_default(data: st.DataObject, isolated: Isolated) -> None:
     program = data.draw(programs())
     original = lowered(program)
     s = default_schedule(original, Target.parse("cpu")).schedule
-    compare(data, program, original, s, isolated, exact=program.is_exact, is_scheduled=False)
+    compare(data, program, original, s, isolated, tolerance=program.error, is_scheduled=False)
 
 
 def compare(
@@ -153,7 +149,7 @@ def compare(
     s: Schedule,
     isolated: Isolated,
     *,
-    exact: bool,
+    tolerance: float,
     is_scheduled: bool,
 ) -> None:
     arguments_of_runs = data.draw(st.lists(arguments(original), min_size=1, max_size=2))
@@ -165,7 +161,7 @@ def compare(
         except LpxError as error:
             fail(f"schedule: {type(error).__name__}: {error}", program, s, arrays)
             return
-        problem = difference(original, want, have, exact=exact)
+        problem = difference(original, want, have, tolerance=tolerance)
         if problem:
             fail(f"schedule: {problem}", program, s, arrays)
         expected.append(have)
@@ -186,7 +182,7 @@ def compare(
     if answer.error:
         fail(f"compiled: {answer.error}", program, s, arguments_of_runs[0])
     for arrays, want, result in zip(arguments_of_runs, expected, answer.results, strict=True):
-        problem = difference(original, want, result if isinstance(result, str) else list(result), exact=True)
+        problem = difference(original, want, result if isinstance(result, str) else list(result))
         if problem:
             fail(f"compiled: {problem}", program, s, arrays)
 

@@ -164,7 +164,7 @@ def _touched(stmt: Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself mentions, apart from its sub-statements."""
     if isinstance(stmt, Alloc):
         return {stmt.buffer}
-    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op is PREFETCH:
+    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH:
         return set()
     if not traverse.substatements(stmt):
         return traverse.read_buffers(stmt) | traverse.written_buffers(stmt)

@@ -208,7 +208,7 @@ def required_ranges(
         if axis.var in kept:
             continue
         strip = needed.get(axis.var) if axis.kind == "spatial" else None
-        ranges[axis.var] = regions.whole(axis) if strip is None else regions.clip(analyzer, strip, axis)
+        ranges[axis.var] = regions.whole(axis) if strip is None else regions.at_least(analyzer, strip, axis)
         check_at_home(analyzer, block, axis, ranges[axis.var].strip, homes[axis.var])
     return ranges
 

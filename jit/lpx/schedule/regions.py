@@ -124,13 +124,20 @@ def lies_within(analyzer: Analyzer, strip: Strip, home: Strip) -> bool:
 
 
 def clip(analyzer: Analyzer, strip: Strip, axis: Axis) -> AxisRange:
-    """The values of a strip that are in the domain of an axis; all values where the strip is certainly larger."""
+    """The values of a strip that are in the domain of an axis, and no others."""
     inside_low = analyzer.prove(strip.low >= 0)
     inside_high = analyzer.prove(strip.high < axis.extent)
     covers = analyzer.prove(strip.low <= 0) and analyzer.prove(strip.high >= axis.extent - 1)
-    if strip.step == 1 and (covers or analyzer.prove(strip.count >= axis.extent)):
+    if strip.step == 1 and covers:
         return whole(axis)
     return AxisRange(strip, not inside_low, not inside_high)
+
+
+def at_least(analyzer: Analyzer, strip: Strip, axis: Axis) -> AxisRange:
+    """What `clip` gives, or all values where a strip has as many: for blocks that may run more often than is needed."""
+    if strip.step == 1 and analyzer.prove(strip.count >= axis.extent):
+        return whole(axis)
+    return clip(analyzer, strip, axis)
 
 
 def nest(block: Block, ranges: dict[Var, AxisRange], kept: dict[Var, Expr]) -> Stmt:
