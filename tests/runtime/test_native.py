@@ -15,6 +15,8 @@ import pytest
 from lpx import dtypes
 from lpx.errors import InternalError, RuntimeCheckError
 from lpx.runtime import layout_check, native
+from lpx.runtime.emitted.emit import Code, Unit, Value
+from lpx.runtime.emitted.record import I32
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.portable import PortableBase
 from lpx.runtime.signature import Parameter, Signature
@@ -105,6 +107,51 @@ def test_dispatches_over_specialisations(function_type: type[NativeFunction]) ->
         np.testing.assert_array_equal(add(a, b), a + b)
     assert add(*operands(17)) == "fallback"
     assert [len(s.signature.parameters) for s in add.specialisations] == [3] * 9
+
+
+def test_calls_alternate_between_specialisations(function_type: type[NativeFunction]) -> None:
+    """Whichever ran last is tried first, and the others after it."""
+    add = make(function_type, kernels.add(16), kernels.add(5), kernels.add(7))
+    for n in (5, 5, 7, 16, 7, 5, 16, 16):
+        a, b = operands(n)
+        np.testing.assert_array_equal(add(a, b), a + b)
+    assert add(*operands(6)) == "fallback"
+    a, b = operands(7)
+    np.testing.assert_array_equal(add(a, b), a + b)
+
+
+def test_earlier_specialisations_win(function_type: type[NativeFunction]) -> None:
+    """Where two fit a call, the order of adding decides, whichever ran last."""
+    first = kernel_that_doubles(4)
+    add = make(function_type, first, kernels.add("n"))
+    for n in (5, 4, 5, 4):
+        a, b = operands(n)
+        expected = 2 * a if n == 4 else a + b
+        np.testing.assert_array_equal(add(a, b), expected)
+
+
+def kernel_that_doubles(n: int) -> Specialisation:
+    """c = a + a, with the signature of an addition."""
+
+    def body(_unit: Unit, code: Code, slots: Value) -> None:
+        a, c = kernels.slot(slots, 0), kernels.slot(slots, 2)
+        with code.count(code.i64(n)) as i:
+            element = (a + i * 4).load(I32)
+            (c + i * 4).store(code.select(element.eq(0), element, element + (1 << 23)))  # the exponent plus one
+
+    parameters = tuple(Parameter(name, dtypes.float32, (n,), "out" if name == "c" else "in") for name in "abc")
+    return kernels.kernel(Signature("double", parameters), body)
+
+
+def test_positional_outputs_can_be_off(function_type: type[NativeFunction]) -> None:
+    add = function_type(Fallback(), positional_outputs=False)
+    add.add(kernels.add())
+    a, b = operands()
+    out = np.full(16, 7, np.float32)
+    assert add(a, b, out) == "fallback"
+    np.testing.assert_array_equal(out, 7)
+    assert add(a, b, out=out) is out
+    np.testing.assert_array_equal(out, a + b)
 
 
 def test_symbolic_extents_bind_and_compare(function_type: type[NativeFunction]) -> None:

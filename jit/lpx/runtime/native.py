@@ -13,7 +13,7 @@ import ctypes
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lpx.runtime import layout_check
@@ -52,11 +52,12 @@ class NativeFunction(NativeBase):
     A call with exactly the arrays a specialisation is for (plain, native-endian, C-contiguous ndarrays of its dtypes
     and shapes, outputs writable and apart from all other arguments) runs it without any Python code; every other call
     is `fallback(*args, **kwargs)`. Results: the outputs as a tuple, a single one alone, None if there are none; given
-    outputs (positional or `out=`) are returned themselves.
+    outputs are returned themselves. They are given as `out=`, or behind the inputs unless `positional_outputs` is off.
     """
 
-    def __init__(self, fallback: Callable[..., Any]) -> None:
+    def __init__(self, fallback: Callable[..., Any], *, positional_outputs: bool = True) -> None:
         self.fallback = fallback
+        self._positional_outputs = positional_outputs
         self._lock = threading.Lock()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -89,15 +90,26 @@ class NativeFunction(NativeBase):
             table,
             0,
             count=len(specialisations),
+            exclusive=_exclude_each_other(specialisations),
+            positional=self._positional_outputs,
             slots=max((s.slots for s in specialisations), default=0),
             arguments=max((s.arguments for s in specialisations), default=0),
         )
-        table += struct.pack(f"<{len(specialisations)}q", *(s.address for s in specialisations))
+        addresses = [s.address for s in specialisations]
+        table += struct.pack(f"<{len(addresses) + 1}q", *(addresses[:1] or [0]), *addresses)
         memory = (ctypes.c_char * len(table)).from_buffer(table)
         old = self._live  # owns the old table until calls no longer find it
         self._live = (*specialisations, memory)
         self._table = ctypes.addressof(memory)
         del old
+
+
+def _exclude_each_other(specialisations: Sequence[Specialisation]) -> bool:
+    """Whether it is seen that no call fits two of them: their inputs differ, in dtypes or in constant shapes."""
+    signatures = [s.signature for s in specialisations]
+    numbers = {(len(s.inputs), len(s.outputs)) for s in signatures}
+    kinds = {tuple([(p.dtype, p.shape) for p in s.inputs]) for s in signatures}
+    return len(kinds) == len(signatures) > 1 == len(numbers) and not any(s.extents for s in signatures)
 
 
 def _enable_vectorcall(cls: type) -> None:

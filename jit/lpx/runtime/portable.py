@@ -20,12 +20,14 @@ class PortableBase:
     fallback: Callable[..., Any]
     _live: tuple[Any, ...] | None = None
     _table: int = 0
+    _positional_outputs: bool = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         live = self._live
         if live and kwargs.keys() <= {"out"}:
             for specialisation in live[:-1]:
-                matched = _match(specialisation, args, kwargs.get("out"), by_name="out" in kwargs)
+                by_name = "out" in kwargs or not self._positional_outputs
+                matched = _match(specialisation, args, kwargs.get("out"), by_name=by_name)
                 if matched is not None:
                     return _launch(specialisation, *matched, kwargs.get("out"))
         return self.fallback(*args, **kwargs)

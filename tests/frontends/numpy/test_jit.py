@@ -389,3 +389,28 @@ def test_what_dynamic_dimensions_cannot_do(expression: str, error: type[Exceptio
     function: Callable[..., Any] = lpx.jit(dynamic={"x": {0: "n"}})(function_of([expression], ["x"]))
     with pytest.raises(error, match=message):
         function(X[0])
+
+
+def test_arguments_in_any_number() -> None:
+    """A further argument is never taken for an output, not even once the shorter call is compiled."""
+
+    @lpx.jit
+    def total(*arrays: Any) -> Any:
+        return sum(arrays[1:], arrays[0])
+
+    a, b, c = (np.full(4, value, np.float32) for value in (1, 2, 5))
+    np.testing.assert_array_equal(total(a, b), [3, 3, 3, 3])
+    np.testing.assert_array_equal(total(a, b, c), [8, 8, 8, 8])
+    np.testing.assert_array_equal(c, [5, 5, 5, 5])
+
+
+def test_outputs_are_not_positional() -> None:
+    @lpx.jit
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    a, b, out = (np.full(4, value, np.float32) for value in (1, 2, 5))
+    add(a, b)
+    with pytest.raises(ArgumentError, match="too many positional arguments"):
+        add(a, b, out)
+    np.testing.assert_array_equal(out, [5, 5, 5, 5])

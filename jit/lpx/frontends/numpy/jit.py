@@ -66,7 +66,7 @@ class JitFunction(NativeFunction):
         fastmath: Sequence[str] = (),
         target: str = "cpu",
     ) -> None:
-        super().__init__(self._call)
+        super().__init__(self._call, positional_outputs=False)
         functools.update_wrapper(self, function)
         self._function = function
         self._signature = inspect.signature(function)

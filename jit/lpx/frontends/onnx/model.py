@@ -76,7 +76,7 @@ class Model(NativeFunction):
     """
 
     def __init__(self, program: Program, target: Target, fastmath: Sequence[str]) -> None:
-        super().__init__(self._call)
+        super().__init__(self._call, positional_outputs=False)
         self.program = program
         self.target = target
         self._fastmath = tuple(fastmath)

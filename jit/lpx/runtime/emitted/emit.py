@@ -221,9 +221,9 @@ class Code:
         self.builder.position_at_end(done)
 
     @contextmanager
-    def count(self, n: Value) -> Generator[Value]:
-        """Emits a loop over 0 <= i < n."""
-        i = self.variable(self.constant(n.type, 0))
+    def count(self, n: Value, begin: Value | int = 0) -> Generator[Value]:
+        """Emits a loop over begin <= i < n."""
+        i = self.variable(self.constant(n.type, begin))
         with self.forever():
             with self.when(i.get() >= n):
                 self.leave()

@@ -2,7 +2,8 @@
 
     PyObject *call(PyObject *self, PyObject **args, size_t nargsf, PyObject *kwnames)
 
-It takes the first specialisation that fits the arguments exactly, allocates what outputs are not given, and runs the
+It takes the first specialisation that fits the arguments exactly (the one of the last call is tried before all others
+where only one can fit), allocates what outputs are not given, and runs the
 kernel. Whatever fits none goes to the instance's `fallback`, in Python. Nothing here raises for an argument it does not
 like.
 """
@@ -79,8 +80,9 @@ class EntryEmitter:
 
     def _emit_outputs(self) -> Any:
         """The given outputs of a call: null if there are none, -1 if the number of arguments is wrong."""
-        with self.unit.function("lpx_outputs", PTR, PTR, PTR, I64, PTR, local=True, inline=True) as (
+        with self.unit.function("lpx_outputs", PTR, PTR, PTR, PTR, I64, PTR, local=True, inline=True) as (
             code,
+            table,
             specialisation,
             args,
             nargs,
@@ -93,7 +95,8 @@ class EntryEmitter:
             with code.when(kwnames.eq(0)):
                 with code.when(nargs.eq(inputs)):
                     code.ret(0)
-                code.ret(code.select(nargs.eq(inputs + outputs), after_inputs, no_match))
+                given = nargs.eq(inputs + outputs) & table.get(TABLE["positional"]).ne(0)
+                code.ret(code.select(given, after_inputs, no_match))
             with code.when(nargs.ne(inputs)):
                 code.ret(no_match)
             out = after_inputs.load(PTR)
@@ -256,13 +259,16 @@ class EntryEmitter:
             table = self_.get(INSTANCE["table"])
             slots = code.stack_array(I64, table.get(TABLE["slots"]))
             spans = code.stack_array(I64, table.get(TABLE["arguments"]) * (SPAN.size // 8))
-            with code.count(table.get(TABLE["count"])) as i:
-                specialisation = (table + TABLE.size + i * 8).load(PTR)
-                outs = code.call(self.outputs, specialisation, args, nargs, kwnames)
+            pointers = table + TABLE.size
+            first = code.i64(1) - table.get(TABLE["exclusive"])
+            with code.count(table.get(TABLE["count"]) + 1, first) as i:
+                specialisation = (pointers + i * 8).load(PTR)
+                outs = code.call(self.outputs, table, specialisation, args, nargs, kwnames)
                 with (
                     code.when(outs.ne(code.null() + _NO_MATCH)),
                     code.when(code.call(self.match, specialisation, args, outs, slots, spans).ne(0)),
                 ):
+                    pointers.store(specialisation)
                     code.ret(code.call(self.launch, specialisation, outs, slots, kwout.get()))
             code.ret(code.call(self.fall_back, self_, args, nargsf, kwnames))
         return self.unit.named("lpx_call")

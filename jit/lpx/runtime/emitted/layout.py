@@ -2,8 +2,10 @@
 
 A call walks plain memory:
 
-    instance --table--> TABLE: count, sizes, then `count` pointers
+    instance --table--> TABLE: count, sizes, then 1 + `count` pointers
                                                --> SPECIALISATION, then its ARGUMENTs, then its BOUND pointers
+
+The first pointer is the specialisation that the last call ran.
 
 An ARGUMENT is followed by one int64 per dimension: an extent, or -1-k for the k-th symbolic extent. ARGUMENTs stand in
 call order, inputs before outputs. A kernel takes one array of 64-bit slots: `buffers` data pointers, then the extents.
@@ -30,8 +32,10 @@ MAX_DIMENSIONS = 64
 INSTANCE = Record(16, vectorcall=PTR, dict=PTR, weakrefs=PTR, fallback=PTR, live=PTR, table=PTR)
 """An instance of the native type: `live` owns the memory at `table`."""
 
-TABLE = Record(count=I64, slots=I64, arguments=I64)
-"""Header of an instance's table; `slots` and `arguments` are the most any of its specialisations has."""
+TABLE = Record(count=I64, exclusive=I64, positional=I64, slots=I64, arguments=I64)
+"""Header of an instance's table. `exclusive`: 1 where no call fits two specialisations, so that the one of the last call
+may be tried first, else 0. `positional`: whether outputs may be given behind the inputs. `slots` and `arguments` are the
+most any of its specialisations has."""
 
 SPECIALISATION = Record(
     owner=PTR,  # the Python object that keeps everything else alive
