@@ -154,3 +154,9 @@ def test_comparisons() -> None:
     assert value(nan < nan) is False
     assert value(build.const(0.0) == build.const(-0.0)) is True
     assert value(build.const(2**63, "uint64") > build.const(1, "uint64")) is True
+
+
+def test_tests_of_numbers_are_folded() -> None:
+    for number, results in ((math.nan, (1, 0, 0)), (-math.inf, (0, 1, 0)), (1.5, (0, 0, 1))):
+        tests = [build.call(name, build.const(number, "float32")) for name in ("isnan", "isinf", "isfinite")]
+        assert tuple(value(t) for t in tests) == results

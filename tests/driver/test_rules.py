@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from lpx import te
 from lpx.ir.nodes import Function
-from lpx.rules import contraction, default
+from lpx.rules import contraction, default, reduction
 from lpx.rules.facts import facts_of
-from lpx.schedule import Trace, replay
+from lpx.schedule import Trace, create_schedule, replay
 from lpx.schedule.testing import check_equivalent
 from lpx.target import Target
 from tests.driver.programs import matmul
@@ -88,6 +89,26 @@ def swap(m: int, n: int) -> te.Tensor:
     return te.compute((n, m), lambda i, j: a[j, i], name="C")
 
 
+def sum_of_all(n: int) -> te.Tensor:
+    """Of integers, whose sum is exact in any order."""
+    a = te.placeholder((n, n), "int32", name="A")
+    r, q = te.reduce_axis(n, name="r"), te.reduce_axis(n, name="q")
+    return te.compute((), lambda: te.sum(a[r, q], axis=[r, q]), name="C")
+
+
+def sum_of_ends(m: int, n: int) -> te.Tensor:
+    """Over the first and the last axis, which do not follow one another in memory."""
+    a = te.placeholder((m, 3, n), name="A")
+    r, q = te.reduce_axis(m, name="r"), te.reduce_axis(n, name="q")
+    return te.compute((3,), lambda i: te.sum(a[r, i, q], axis=[r, q]), name="C")
+
+
+def argmax(m: int, k: int, axis: int, dtype: str = "float32") -> te.Tensor:
+    a = te.placeholder((m, k), dtype, name="A")
+    r = te.reduce_axis((m, k)[axis], name="r")
+    return te.compute(((k, m)[axis],), lambda i: te.argmax(a[(r, i)[axis], (i, r)[axis]], axis=r)[0], name="C")
+
+
 CONTRACTIONS: dict[str, Make] = {
     "plain": lambda: matmul(9, 5, 20),
     "transposed": lambda: transposed(9, 5, 20),
@@ -103,6 +124,14 @@ OTHERS: dict[str, Make] = {
 }
 REST: dict[str, Make] = {
     "columns": lambda: column_sums(4, 70),
+    "many columns": lambda: column_sums(21, 300),
+    "a few long columns": lambda: column_sums(20001, 10),
+    "all": lambda: sum_of_all(301),
+    "both ends": lambda: sum_of_ends(5, 70),
+    "positions in rows": lambda: argmax(3, 70, 1),
+    "positions in a long row": lambda: argmax(1, 70001, 1),
+    "positions in columns": lambda: argmax(21, 300, 0),
+    "positions of integers": lambda: argmax(3, 70, 1, "int16"),
     "epilogue": lambda: bias_relu(5, 6, 20),
     "stencil": lambda: blur(40),
     "softmax": lambda: softmax(3, 70),
@@ -181,6 +210,23 @@ def test_steps_of_a_row_run_together() -> None:
     assert sum(line.startswith("  for ") for line in outer) == 1
 
 
+def test_positions_are_found_in_lanes() -> None:
+    _, rows = schedule_of(lambda: argmax(3, 70, 1))
+    _, columns = schedule_of(lambda: argmax(21, 300, 0))
+    assert "partial results in lanes" in rows.notes[0]
+    assert "results in lanes" in columns.notes[0]
+    assert all("vectorize" in str(made.schedule) for made in (rows, columns))
+
+
+def test_threads_share_a_reduction_of_few_results() -> None:
+    """Each gets parts, combined at the end."""
+    machine = replace(HOST.cpu, cores=4)
+    schedule = create_schedule(te.lower(sum_of_all(512)))
+    note = reduction.apply(schedule, "C", machine)
+    assert re.search(r"parts of \d+ for threads \(reassociated\)", note)
+    assert "parallel" in str(schedule)
+
+
 @pytest.mark.parametrize("case", ["largest", "softmax", "squares"])
 def test_a_reassociated_reduction_is_named(case: str) -> None:
     """Sums in another order round differently, which `explain()` says."""
@@ -188,7 +234,7 @@ def test_a_reassociated_reduction_is_named(case: str) -> None:
     assert any("partial results in lanes (reassociated)" in note for note in made.notes)
 
 
-@pytest.mark.parametrize("case", ["plain", "columns", "swap", "stencil"])
+@pytest.mark.parametrize("case", ["plain", "columns", "many columns", "swap", "stencil"])
 def test_no_other_rule_claims_to_reassociate(case: str) -> None:
     _, made = schedule_of(ALL[case])
     assert not any("reassociated" in note for note in made.notes)

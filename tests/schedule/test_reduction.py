@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from lpx import te
+from lpx.expr.nodes import Expr
 from lpx.ir.parser import parse_function
 from lpx.schedule import Schedule, create_schedule
 from lpx.schedule.errors import (
@@ -31,6 +34,15 @@ def argmax(m: int, n: Extent, dtype: str = "float32") -> tuple[te.Tensor, te.Ten
     r = te.reduce_axis(n, name="r")
     where, largest = te.compute((m,), lambda i: te.argmax(a[i, r], axis=r), name=("where", "largest"))
     return where, largest
+
+
+def started_moments(n: Extent) -> tuple[te.Tensor, te.Tensor]:
+    """A sum and a sum of squares, from 5 and 7 on."""
+    a = te.placeholder((n,), "int32", name="A")
+    r = te.reduce_axis(n, name="r")
+    moments = te.reducer(lambda p, q: (p[0] + q[0], p[1] + q[1]), (0, 0), name="moments")
+    s, q = te.compute((1,), lambda _: moments((a[r], a[r] * a[r]), axis=r, init=(5, 7)), name=("s", "q"))
+    return s, q
 
 
 def test_decompose_reduction(golden: Golden) -> None:
@@ -188,13 +200,27 @@ def test_rfactor_of_pairs_with_tails(n: int, factor: int, part: int, dtype: str)
 
 def test_rfactor_of_a_pair_keeps_the_start() -> None:
     """A start of the user's counts once, not once per part."""
-    a = te.placeholder((12,), "int32", name="A")
-    r = te.reduce_axis(12, name="r")
-    moments = te.reducer(lambda p, q: (p[0] + q[0], p[1] + q[1]), (0, 0), name="moments")
-    program = te.compute((1,), lambda _: moments((a[r], a[r] * a[r]), axis=r, init=(5, 7)), name=("s", "q"))
+    program = started_moments(12)
     s = create_schedule(program)
     s.rfactor("s", s.split(s.loops("s")[1], 4)[1])
     check(program, s)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64"])
+@pytest.mark.parametrize("position", ["int32", "int64"])
+@pytest.mark.parametrize("extreme", [te.argmax, te.argmin])
+def test_rfactor_of_extremes_where_parts_may_have_no_run(
+    extreme: Callable[..., tuple[Expr, Expr]], position: str, dtype: str
+) -> None:
+    """What the reduction starts from is seen to change nothing, so that every part may start from it."""
+    n = te.var("n")
+    a = te.placeholder((2, n), dtype, name="A")
+    r = te.reduce_axis(n, name="r")
+    program = te.compute((2,), lambda i: extreme(a[i, r], axis=r, dtype=position), name=("where", "found"))
+    s = create_schedule(program)
+    s.rfactor("where", s.split(s.loops("where")[1], 4)[1])
+    for extent in (1, 3, 9):
+        check(program, s, {"n": extent})
 
 
 def test_rfactor_refuses() -> None:
@@ -204,9 +230,9 @@ def test_rfactor_refuses() -> None:
         s.rfactor("C", r)
     with pytest.raises(OptionError, match="i is not a loop of the reduction of C alone"):
         s.rfactor("C", i)
-    s = create_schedule(argmax(2, te.var("n")))
-    with pytest.raises(CoverageError, match=r"(?s)some of the 4 parts of where may get no value.*factor a loop"):
-        s.rfactor("where", s.split(s.loops("where")[1], 4)[1])
+    s = create_schedule(started_moments(te.var("n")))
+    with pytest.raises(CoverageError, match=r"(?s)some of the 4 parts of s may get no value.*factor a loop"):
+        s.rfactor("s", s.split(s.loops("s")[1], 4)[1])
     s = create_schedule(softmax(3, 8))
     with pytest.raises(BlockFormError, match="E is not a reduction of one value"):
         s.rfactor("E", s.loops("E")[1])
@@ -234,6 +260,48 @@ def test_cross_lane_reduce(golden: Golden) -> None:
         s.cross_lane_reduce(combine, s.loops(combine)[-1])
 
     confirm_compiled(golden, "cross_lane_reduce", matmul(3, 20, 5), apply, relative=1e-6)
+
+
+def test_cross_lane_reduce_of_a_pair(golden: Golden) -> None:
+    def apply(s: Schedule) -> None:
+        combine = s.rfactor("where", s.split(s.loops("where")[1], 4)[1])
+        s.cross_lane_reduce(combine, s.loops(combine)[-1])
+
+    confirm_compiled(golden, "cross_lane_reduce_pair", argmax(3, 10), apply)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 7, 16])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_cross_lane_reduce_of_pairs(lanes: int, dtype: str) -> None:
+    program = argmax(3, lanes, dtype)
+    s = create_schedule(program)
+    s.cross_lane_reduce("where", s.loops("where")[1])
+    check(program, s)
+
+
+def test_cross_lane_reduce_of_pairs_keeps_the_first_of_equals_and_of_nans() -> None:
+    rows = np.zeros((4, 16), np.float32)
+    rows[1, [9, 4, 12]] = 3.0
+    rows[2, [13, 6]] = np.nan
+    rows[2, 2] = np.inf
+    rows[3] = -np.inf
+    s = create_schedule(argmax(4, 16))
+    combine = s.rfactor("where", s.split(s.loops("where")[1], 4)[1])
+    s.cross_lane_reduce(combine, s.loops(combine)[-1])
+    where, found = np.empty(4, np.int64), np.empty(4, np.float32)
+    run_compiled(s.function, [rows, where, found])
+    np.testing.assert_array_equal(where, rows.argmax(axis=1))
+    np.testing.assert_array_equal(found, rows.max(axis=1))
+
+
+def test_cross_lane_reduce_of_a_pair_goes_on() -> None:
+    """Where another reduce loop is left, the lanes are combined with what it accumulated."""
+    a = te.placeholder((2, 3, 4), name="A")
+    r, q = te.reduce_axis(3, name="r"), te.reduce_axis(4, name="q")
+    program = te.compute((2,), lambda i: te.argmax(a[i, r, q], axis=(r, q)), name=("where", "largest"))
+    s = create_schedule(program)
+    s.cross_lane_reduce("where", s.loops("where")[2])
+    check(program, s)
 
 
 @pytest.mark.parametrize("lanes", [3, 8, 16])
@@ -273,9 +341,25 @@ def test_cross_lane_reduce_refuses() -> None:
     _, ri = s.split(s.loops("C")[2], 4)
     with pytest.raises(NestingError, match="C does not stand directly in r_i"):
         s.cross_lane_reduce("C", ri)
-    s = create_schedule(argmax(2, 8))
-    with pytest.raises(BlockFormError, match="where is not a reduction of one value"):
-        s.cross_lane_reduce("where", s.loops("where")[1])
+    s = create_schedule(softmax(2, 8))
+    with pytest.raises(BlockFormError, match="E is not a reduction of one value"):
+        s.cross_lane_reduce("E", s.loops("E")[1])
+    checked = parse_function("""
+        func checked(A: in float32[8], S: out float32[1]) {
+          for r in 0..8 {
+            block S(vr: reduce 8 = r) {
+              init {
+                check A[0] < 1.0f32, "too large"
+                S[0] = 0.0f32
+              }
+              S[0] = S[0] + A[vr]
+            }
+          }
+        }
+    """)
+    s = create_schedule(checked)
+    with pytest.raises(BlockFormError, match="S is not a reduction of one value"):
+        s.cross_lane_reduce("S", s.loops("S")[0])
 
 
 def test_cross_thread_reduce(golden: Golden) -> None:

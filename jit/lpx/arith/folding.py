@@ -26,6 +26,13 @@ _COMPARISONS: dict[nodes.CompareOp, Callable[[float, float], bool]] = {
 }
 
 
+_TESTS: dict[str, Callable[[float], bool]] = {
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+    "isfinite": math.isfinite,
+}
+
+
 def fold(node: Expr) -> Const | None:
     """The constant a scalar node of constant operands is; None when it has other operands or must not be folded."""
     match node:
@@ -39,6 +46,8 @@ def fold(node: Expr) -> Const | None:
             return _made(dtype, _unary(op, a, dtype))
         case nodes.Cast(dtype=dtype, value=Const(value=value)):
             return _made(dtype, convert(value, dtype))
+        case nodes.Call(op=called, args=(Const(value=value),)) if called.name in _TESTS:
+            return Const(dtypes.bool_, 1, _TESTS[called.name](value))
         case _:
             return None
 

@@ -20,7 +20,7 @@ from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
 from lpx.target import Target
 
-VERSION = 1
+VERSION = 2
 """Changes whenever the rules choose differently, so that stored results of older rules are not taken for new ones."""
 
 

@@ -8,11 +8,12 @@ from functools import cached_property
 from math import prod
 
 from lpx.arith.analyzer import Analyzer
+from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, Check, Function, Seq, Stmt, Store
+from lpx.ir.nodes import Block, Check, Function, Let, Seq, Stmt, Store
 
 UNKNOWN_EXTENT = 1024
 """What a symbolic extent is taken for when work is estimated."""
@@ -43,6 +44,25 @@ class BlockFacts:
         body: Sequence[Stmt] = self.block.body.stmts if isinstance(self.block.body, Seq) else (self.block.body,)
         return len(self.stores) == 1 and all(isinstance(s, Store | Check) for s in body)
 
+    @cached_property
+    def is_accumulation(self) -> bool:
+        """Whether the body is one store, perhaps after checks, or the update of a tuple of values as te makes it."""
+        body = self.block.body
+        while isinstance(body, Let):
+            body = body.body
+        stmts: Sequence[Stmt] = body.stmts if isinstance(body, Seq) else (body,)
+        return self.is_plain or (isinstance(self.block.body, Let) and all(isinstance(s, Store) for s in stmts))
+
+    @cached_property
+    def values(self) -> tuple[Expr, ...]:
+        """What the body computes: bound values and stored ones."""
+        return tuple(s.value for s in traverse.walk(self.block.body) if isinstance(s, Let | Store))
+
+    @cached_property
+    def bits(self) -> int:
+        """The width of the widest element that the body stores; at least 8."""
+        return max(8, *(s.buffer.dtype.bits for s in self.stores))
+
     @property
     def target(self) -> Buffer:
         """The buffer of the first store."""
@@ -60,14 +80,22 @@ class BlockFacts:
     def loads(self) -> tuple[Load, ...]:
         """Distinct reads of other buffers than the block's own."""
         written = traverse.written_buffers(self.block)
-        found = (e for s in self.stores for e in expr_traverse.walk(s.value) if isinstance(e, Load))
+        found = (e for value in self.values for e in expr_traverse.walk(value) if isinstance(e, Load))
         return tuple(dict.fromkeys(e for e in found if e.buffer not in written))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the block copies elements that lie evenly along each of its axes: a reshape, a transpose."""
+        value = self.stores[0].value
+        if not isinstance(value, Load):
+            return isinstance(value, Const | Var)
+        return all(self.stride(value.indices, value.buffer, a.var) is not None for a in self.axes("spatial"))
 
     @cached_property
     def cost(self) -> int:
         """A rough count of operations for one run: 1 for plain arithmetic, 4 for divisions, 12 for mathematics."""
         total = 0
-        for expr in expr_traverse.walk(self.stores[0].value):
+        for expr in (e for value in self.values for e in expr_traverse.walk(value)):
             if isinstance(expr, Call):
                 total += 12 if expr.op.kind == "math" else 1
             elif isinstance(expr, Binary):
@@ -90,18 +118,32 @@ class BlockFacts:
 
     def stride(self, indices: Sequence[Expr], buffer: Buffer, var: Var) -> int | None:
         """By how many elements an access moves when `var` grows by 1; None when that varies or is not known."""
-        analyzer = Analyzer()
         total = 0
         step = 1
         for index, extent in reversed(list(zip(indices, buffer.shape, strict=True))):
             if var in expr_traverse.free_vars(index):
-                form = analyzer.affine(index)
+                form = self._analyzer.affine(index)
                 coefficient = None if form is None else form.coefficient(var)
                 if coefficient is None or step == 0:
-                    return None
+                    return self._flat_stride(indices, buffer, var)
                 total += coefficient * step
             step = step * extent_of(extent) if isinstance(extent, Const) else step * UNKNOWN_EXTENT
         return total
+
+    def _flat_stride(self, indices: Sequence[Expr], buffer: Buffer, var: Var) -> int | None:
+        """`stride` where `var` is divided among several indices, as in A[v // 8, v % 8]."""
+        place: Expr = build.const(0)
+        for index, extent in zip(indices, buffer.shape, strict=True):
+            place = place * extent + index
+        form = self._analyzer.affine(self._analyzer.simplify(place))
+        return None if form is None else form.coefficient(var)
+
+    @cached_property
+    def _analyzer(self) -> Analyzer:
+        analyzer = Analyzer()
+        for axis in self.block.axes:
+            analyzer = analyzer.with_axis(axis)
+        return analyzer
 
 
 def extent_of(extent: Expr) -> int:

@@ -34,7 +34,7 @@ def _pays(schedule: Schedule, facts: BlockFacts) -> bool:
     readers = queries.readers(schedule.function, facts.target)
     if not readers:
         return False
-    if facts.cost == 0 and not facts.checks:  # a copy: reading the original costs the same
+    if facts.is_view and not facts.checks:  # reading the original costs the same
         return True
     if facts.cost <= CHEAP:
         return len(readers) == 1 or not any(BlockFacts(schedule.function, r).is_reduction for r in readers)

@@ -1,12 +1,16 @@
 """Reductions that are no contraction: partial results in the lanes of vectors.
 
-Where the contiguous axis is kept, lanes are neighbouring results. Where it is reduced, lanes are parts of one result
-(`rfactor`), combined at the end: a float reduction is reassociated.
+Where the contiguous axis is kept, lanes are neighbouring results, which stay in the nearest cache while rows run past
+them. Where it is reduced, lanes are parts of one result (`rfactor`), combined at the end: a float reduction is
+reassociated. So it is where threads would have too few results to share and each gets parts of the reduction.
 """
 
 from __future__ import annotations
 
-from lpx.rules.elementwise import share
+from math import prod
+
+from lpx.expr.nodes import Const
+from lpx.rules.elementwise import PARALLEL_WORK, share
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
@@ -15,28 +19,45 @@ from lpx.target import CpuMachine
 ACCUMULATORS = 4
 """Vectors of partial results: enough to hide the latency of an addition."""
 
-SHARES = 2
-"""Blocks of neighbouring results, at least, so that threads have something to share."""
+TUPLE_ACCUMULATORS = 2
+"""The same for tuples, whose combination is long."""
+
+ROWS = 8
+"""Rows that are added to a vector of results at a time: results are read and written that much less often than rows."""
+
+CHUNKS = 4
+"""Parts of a reduction for each thread, where results are too few to be shared."""
 
 
 def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     """Schedule one reduction; what was done, or "" where the rule does not apply."""
     facts = facts_of(schedule.function)[name]
-    if not facts.is_reduction or not facts.is_plain:
+    if not facts.is_reduction or not facts.is_accumulation:
         return ""
-    loops = list(schedule.loops(name))
-    kept = [h for h, k in zip(loops, _kinds(facts), strict=False) if k == "spatial"]
+    loops = list(schedule.loops(name))[-len(facts.block.axes) :]
+    kinds = [a.kind for a in facts.block.axes]
+    kept = [h for h, k in zip(loops, kinds, strict=True) if k != "reduce"]
+    reduced = [h for h, k in zip(loops, kinds, strict=True) if k == "reduce"]
     if reduces_contiguously(facts):
-        reduced = [h for h, k in zip(loops, _kinds(facts), strict=False) if k == "reduce"]
-        inner = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
-        note = reduce_in_lanes(schedule, name, inner, machine)
-        outer = [h for h in schedule.loops(name) if any(h is k for k in kept)]
-        return note + share(schedule, machine, outer, facts.runs)
-    return _keep_in_lanes(schedule, facts, list(loops), kept, machine)
+        return _reduce_rows(schedule, facts, kept, reduced, machine)
+    return _keep_in_lanes(schedule, facts, kept, reduced, machine)
 
 
-def _kinds(facts: BlockFacts) -> list[str]:
-    return [a.kind for a in facts.block.axes]
+def _reduce_rows(
+    schedule: Schedule, facts: BlockFacts, kept: list[LoopHandle], reduced: list[LoopHandle], machine: CpuMachine
+) -> str:
+    """Lanes are parts of one result."""
+    reduced = fuse_contiguous(schedule, facts, reduced)
+    step = _part_for_threads(schedule, facts, reduced, machine.cores, machine)
+    if step:
+        part, reduced[0] = schedule.split(reduced[0], step)
+        schedule.rfactor(facts.block.name, part)
+        kept = [schedule.fuse(*kept, part) if kept else part]
+    note = reduce_in_lanes(schedule, facts.block.name, reduced, machine, kept[-1] if kept else None)
+    if step:
+        schedule.parallel(kept[0])
+        return f"{note}, parts of {step} for threads (reassociated)"
+    return note + share(schedule, machine, kept, facts.runs)
 
 
 def reduces_contiguously(facts: BlockFacts) -> bool:
@@ -45,41 +66,115 @@ def reduces_contiguously(facts: BlockFacts) -> bool:
     return any(facts.stride(e.indices, e.buffer, last) == 1 for e in facts.loads)
 
 
-def reduce_in_lanes(schedule: Schedule, name: str, loop: LoopHandle, machine: CpuMachine) -> str:
-    """Reduce over `loop`, the innermost around the block, in vector lanes; what was done."""
+def fuse_contiguous(schedule: Schedule, facts: BlockFacts, reduced: list[LoopHandle]) -> list[LoopHandle]:
+    """`reduced`, the innermost of them joined to one loop as far as they run through memory without a gap."""
+    axes = facts.axes("reduce")
+    count, length = 1, extent_of(axes[-1].extent)
+    while count < len(axes) and isinstance(axes[-count].extent, Const):
+        outer = axes[-count - 1]
+        steps = [[facts.stride(e.indices, e.buffer, a.var) for a in (outer, axes[-1])] for e in facts.loads]
+        if any(step is None or unit is None or step != unit * length for step, unit in steps):
+            break
+        length *= extent_of(outer.extent)
+        count += 1
+    inner = schedule.fuse(*reduced[-count:]) if count > 1 else reduced[-1]
+    return [*reduced[:-count], inner]
+
+
+def _part_for_threads(
+    schedule: Schedule, facts: BlockFacts, reduced: list[LoopHandle], enough: int, machine: CpuMachine
+) -> int:
+    """How many iterations of the first loop make a part of the reduction for one thread.
+
+    0 where results are `enough` for all threads, or where that does not pay.
+    """
+    results = prod(extent_of(a.extent) for a in facts.axes("spatial"))
+    length = schedule.loop_of(reduced[0]).extent
+    if results >= enough or machine.cores == 1 or not isinstance(length, Const) or facts.axes("sequential"):
+        return 0
+    whole = machine.lanes(facts.bits) * ACCUMULATORS if len(reduced) == 1 else 1
+    step = -(-extent_of(length) // (CHUNKS * machine.cores) // whole) * whole
+    return step if facts.runs >= PARALLEL_WORK and step < extent_of(length) else 0
+
+
+def reduce_in_lanes(
+    schedule: Schedule, name: str, reduced: list[LoopHandle], machine: CpuMachine, row: LoopHandle | None
+) -> str:
+    """Reduce over the loops `reduced`, the innermost around the block, the last of them in vector lanes.
+
+    Lanes are combined inside the loop `row`, after all loops where there is none. Returns what was done.
+    """
     facts = facts_of(schedule.function)[name]
-    lanes = machine.lanes(max(facts.target.dtype.bits, 8))
+    loop = reduced[-1]
+    lanes = machine.lanes(facts.bits)
     extent = extent_of(schedule.loop_of(loop).extent)
     if extent < 2 * lanes:
         return f"in order, {extent} steps"
-    width = lanes * min(ACCUMULATORS, max(1, extent // lanes))
+    most = ACCUMULATORS if facts.is_plain else TUPLE_ACCUMULATORS
+    width = lanes * min(most, max(1, extent // lanes))
     steps, part = schedule.split(loop, width, tail="mask")
     combine = schedule.rfactor(name, part)
     schedule.reorder(steps, part)
-    start = schedule.decompose_reduction(name, steps)
-    schedule.vectorize(part)
-    schedule.vectorize(schedule.loops(start)[-1])
+    if row is not None and all(h.var is not row.var for h in schedule.loops(combine)):
+        schedule.reverse_compute_at(combine, row)
+    start = schedule.decompose_reduction(name, (*reduced[:-1], steps)[0])
+    _in_vectors(schedule, part, lanes, facts)
+    _in_vectors(schedule, schedule.loops(start)[-1], lanes, facts)
     schedule.cross_lane_reduce(combine, schedule.loops(combine)[-1])
     return f"{width} partial results in lanes (reassociated)"
 
 
+def _in_vectors(schedule: Schedule, loop: LoopHandle, lanes: int, facts: BlockFacts) -> None:
+    """Run a loop in vectors; for a tuple of one register each, as wider conditions are joined and taken apart."""
+    if not facts.is_plain and extent_of(schedule.loop_of(loop).extent) > lanes:
+        registers, loop = schedule.split(loop, lanes)
+        schedule.unroll(registers)
+    schedule.vectorize(loop)
+
+
 def _keep_in_lanes(
-    schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle], kept: list[LoopHandle], machine: CpuMachine
+    schedule: Schedule, facts: BlockFacts, kept: list[LoopHandle], reduced: list[LoopHandle], machine: CpuMachine
 ) -> str:
-    name = facts.block.name
+    """Lanes are neighbouring results: rows pass a block of them that stays in the nearest cache, several at a time."""
+    name, work = facts.block.name, facts.runs
     if not kept or not facts.writes_in_order():
-        return f"in order{share(schedule, machine, kept[:1], facts.runs)}" if kept else "in order"
-    vector_lanes = machine.lanes(max(facts.target.dtype.bits, 8))
+        return f"in order{share(schedule, machine, kept[:1], work)}" if kept else "in order"
+    outer, vector, columns = kept[:-1], kept[-1], list[LoopHandle]()
+    step = _part_for_threads(schedule, facts, reduced, machine.cores * machine.lanes(facts.bits), machine)
+    if step:
+        part, reduced[0] = schedule.split(reduced[0], step)
+        schedule.rfactor(name, part)
+        outer = [part, *outer]
+    lanes = machine.lanes(facts.bits) * (ACCUMULATORS if facts.is_plain else 1)
     extent = extent_of(facts.axes("spatial")[-1].extent)
-    lanes = vector_lanes * min(machine.vector_registers // 2, max(ACCUMULATORS, extent // (vector_lanes * SHARES)))
-    reduces = [h for h in loops if not any(h is k for k in kept)]
-    if extent <= lanes:
-        vector, outer = kept[-1], kept[:-1]
-    else:
-        block, vector = schedule.split(kept[-1], lanes, tail="mask")
-        outer = [*kept[:-1], block]
-    schedule.reorder(*outer, *reduces, vector)
-    start = schedule.decompose_reduction(name, reduces[0])
+    size = _block_of_results(facts, lanes, machine)
+    if extent > size:
+        block, vector = schedule.split(vector, size)
+        outer.append(block)
+    if extent > lanes:
+        column, vector = schedule.split(vector, lanes, tail="mask")
+        columns = [column]
+    rows = []
+    if extent_of(schedule.loop_of(reduced[-1]).extent) > ROWS and columns:
+        reduced[-1], row = schedule.split(reduced[-1], ROWS)
+        rows = [row]
+    schedule.reorder(*outer, *reduced, *columns, *rows, vector)
+    start = schedule.decompose_reduction(name, reduced[0])
+    for row in rows:
+        schedule.unroll(row)
     schedule.vectorize(vector)
     schedule.vectorize(schedule.loops(start)[-1])
-    return f"{min(lanes, extent)} results in lanes{share(schedule, machine, outer, facts.runs)}"
+    note = f"{min(lanes, extent)} results in lanes"
+    if step:
+        schedule.parallel(outer[0])
+        return f"{note}, parts of {step} for threads (reassociated)"
+    return note + share(schedule, machine, outer, work)
+
+
+def _block_of_results(facts: BlockFacts, lanes: int, machine: CpuMachine) -> int:
+    """Neighbouring results, whole vectors of them, that fit the nearest cache and leave some for each thread."""
+    others = prod(extent_of(a.extent) for a in facts.axes("spatial")[:-1])
+    itemsize = sum(s.buffer.dtype.itemsize for s in facts.stores)
+    fits = machine.l1d.bytes // 3 // itemsize
+    fair = -(-extent_of(facts.axes("spatial")[-1].extent) * others // machine.cores)
+    return max(1, min(fits, fair) // lanes) * lanes

@@ -18,7 +18,7 @@ from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import BlockFormError, DependenceError, ExtentError, NestingError
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import primitive
-from lpx.schedule.reduction_forms import Operation, check_accumulation
+from lpx.schedule.reduction_forms import Accumulation, Operation, check_any_accumulation
 from lpx.schedule.session import BlockLike, Edit
 from lpx.schedule.staging import check_open_place, loops_binding
 
@@ -59,8 +59,9 @@ def cross_lane_reduce(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
 
     The lanes are combined pairwise in halving steps: a new order of combination.
 
-    requires: the body is `C[..] = C[..] op value` over scalars; the block stands directly in `loop`, whose extent is
-        constant and whose variable is bound to a reduce axis of the block, and to it alone.
+    requires: the body is `C[..] = C[..] op value` over scalars, or the reduction of a tuple of them; the block stands
+        directly in `loop`, whose extent is constant and whose variable is bound to a reduce axis of the block, and to
+        it alone.
     rewrite (loop = p, of extent 8):
         for p: block C { init { C[i] = 0 } C[i] = C[i] + parts[i, vp] }
         ->
@@ -68,7 +69,7 @@ def cross_lane_reduce(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
     """
     reduction = edit.block(block)
     lanes_loop = edit.loop(loop)
-    accumulation = check_accumulation(reduction)
+    accumulation = check_any_accumulation(reduction)
     lanes = queries.constant_value(lanes_loop.extent)
     position = next((k for k, v in enumerate(reduction.bindings) if v is lanes_loop.var), None)
     if lanes_loop.body is not reduction or position is None or reduction.axes[position].kind != "reduce":
@@ -81,7 +82,9 @@ def cross_lane_reduce(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
     if reduction.predicate is not None and lanes_loop.var in expr_traverse.free_vars(reduction.predicate):
         raise BlockFormError(f"{reduction.name} runs for some values of {lanes_loop.var.name} only", mark=reduction)
     check_begins(edit.function, reduction, queries.loops_around(edit.function, reduction))
-    if any(e.lanes > 1 for e in expr_traverse.walk(accumulation.values[0])):
+    if not accumulation.firsts:
+        raise BlockFormError(f"the init of {reduction.name} does more than store values", mark=reduction)
+    if any(e.lanes > 1 for value in accumulation.values for e in expr_traverse.walk(value)):
         raise BlockFormError(f"{reduction.name} adds up vectors already", mark=reduction)
     edit.ended(lanes_loop.var, "became the lanes of a vector")
     widened = _with_lanes(reduction, accumulation, position, lanes_loop.start, lanes)
@@ -139,20 +142,45 @@ def check_start_may_move(block: Block, init: Stmt, loop: For) -> None:
             )
 
 
-def _with_lanes(block: Block, accumulation: Operation, position: int, start: Expr, lanes: int) -> Block:
+def _with_lanes(block: Block, accumulation: Accumulation, position: int, start: Expr, lanes: int) -> Block:
     """`block` without its axis at `position`, whose values become lanes; without an init where no other reduce axis is
     left.
     """
-    target, indices = accumulation.targets[0], accumulation.indices
     axes = tuple(a for k, a in enumerate(block.axes) if k != position)
     bindings = tuple(v for k, v in enumerate(block.bindings) if k != position)
     ramp: dict[Var, Expr] = {block.axes[position].var: build.ramp(start, 1, lanes)}
-    vector = build.broadcast(expr_traverse.substitute(accumulation.values[0], ramp), lanes)
+    vectors = [build.broadcast(expr_traverse.substitute(v, ramp), lanes) for v in accumulation.values]
     goes_on = any(a.kind == "reduce" for a in axes)
-    old = build.load(target, indices) if goes_on else accumulation.first
-    value = build.binary(accumulation.op, old, build.horizontal_reduce(accumulation.op, vector))
-    init = block.init if goes_on else None
-    return replace(block, axes=axes, bindings=bindings, init=init, body=Store(target, indices, value, span=block.span))
+    loads = [build.load(t, accumulation.indices) for t in accumulation.targets]
+    body = _combined(accumulation, loads if goes_on else accumulation.firsts, vectors, block)
+    return replace(block, axes=axes, bindings=bindings, init=block.init if goes_on else None, body=body)
+
+
+def _combined(accumulation: Accumulation, olds: Sequence[Expr], vectors: Sequence[Expr], block: Block) -> Stmt:
+    """The statement that combines accumulated values `olds` with all lanes of `vectors`."""
+    targets, indices = accumulation.targets, accumulation.indices
+    if isinstance(accumulation, Operation):
+        value = build.binary(accumulation.op, olds[0], build.horizontal_reduce(accumulation.op, vectors[0]))
+        return Store(targets[0], indices, value, span=block.span)
+
+    def result(ins: Sequence[Expr]) -> Sequence[Expr]:
+        return accumulation.combine(olds, _reduce_lanes(accumulation, ins))
+
+    return accumulation.assign(targets, indices, vectors, result)
+
+
+def _reduce_lanes(accumulation: Accumulation, vectors: Sequence[Expr]) -> Sequence[Expr]:
+    """All lanes of a tuple of vectors combined, in the order of `HorizontalReduce`."""
+    while vectors[0].lanes > 1:
+        half, odd = divmod(vectors[0].lanes, 2)
+        low = [build.shuffle([v], range(half)) for v in vectors]
+        high = [build.shuffle([v], range(half, 2 * half)) for v in vectors]
+        combined = accumulation.combine(low, high)
+        if odd:
+            last = [build.shuffle([v], [2 * half]) for v in vectors]
+            combined = tuple(build.shuffle(pair, range(half + 1)) for pair in zip(combined, last, strict=True))
+        vectors = combined
+    return vectors
 
 
 def spatial_nest(block: Block, inside: Sequence[For], name: str, body: Stmt) -> Stmt:

@@ -17,7 +17,7 @@ from lpx.schedule.errors import CoverageError, DependenceError, ExtentError, Opt
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.primitive import primitive
 from lpx.schedule.reduction import check_loop_above, check_reduces_inside, spatial_nest
-from lpx.schedule.reduction_forms import Accumulation, Operation, check_any_accumulation
+from lpx.schedule.reduction_forms import Accumulation, Operation, check_any_accumulation, neutral_firsts
 from lpx.schedule.session import BlockLike, Edit
 from lpx.schedule.staging import allocate_beside, check_open_place, loops_binding, widest_without
 
@@ -30,7 +30,8 @@ def rfactor(edit: Edit, block: BlockLike, loop: LoopHandle) -> BlockHandle:
     after it. Changes the order of combination, which must be associative and commutative.
 
     requires: the body is `C[..] = C[..] op value` for add, mul, min, max, and, or, xor, or the reduction of a tuple of
-        values; `loop` has a constant extent and only reduce axes are bound to it; for tuples, every part gets a value.
+        values; `loop` has a constant extent and only reduce axes are bound to it; every part of a tuple gets a value,
+        unless what the tuple starts from is seen to change no value.
     rewrite:
         for i, ro, ri: block C { init { C[i] = 0 } C[i] = C[i] + A[i, ro * 4 + ri] }
         ->
@@ -147,18 +148,27 @@ def _partial_block(function: Function, block: Block, parts: _Parts, around: Sequ
         axes=(*(a for a, _ in kept), part, *rest),
         bindings=(*(v for _, v in kept), parts.loop.var, *(_to(f) for f in loops)),
     )
-    if not isinstance(accumulation, Operation):
+    starts = _starts(accumulation)
+    if not starts:
         _check_first_runs(function, block, parts, part, rest, sometimes)
         body = _from_first(parts, index, values, [a.var for a in rest])
         return replace(made, init=None, body=body)
-    start = build.const(_identity(accumulation), parts.buffers[0].dtype)
     if sometimes:  # a part may have no run that the condition lets through, and must be started all the same
-        values = [build.select(rewriting.conjunction(sometimes), values[0], start)]
+        condition = rewriting.conjunction(sometimes)
+        values = [build.select(condition, v, start) for v, start in zip(values, starts, strict=True)]
     made = replace(made, predicate=rewriting.conjunction(always))
     if not rest:  # each part is one value
-        return replace(made, init=None, body=Store(parts.buffers[0], index, values[0], span=block.span))
-    update = accumulation.update(parts.buffers, index, values)
-    return replace(made, init=Store(parts.buffers[0], index, start), body=update)
+        stores = [Store(b, index, v, span=block.span) for b, v in zip(parts.buffers, values, strict=True)]
+        return replace(made, init=None, body=traverse.sequence(stores))
+    init = traverse.sequence([Store(b, index, start) for b, start in zip(parts.buffers, starts, strict=True)])
+    return replace(made, init=init, body=accumulation.update(parts.buffers, index, values))
+
+
+def _starts(accumulation: Accumulation) -> Sequence[Expr]:
+    """Values that change nothing when they are combined, one per component; none where no such values are known."""
+    if isinstance(accumulation, Operation):
+        return [build.const(_identity(accumulation), accumulation.targets[0].dtype)]
+    return neutral_firsts(accumulation)
 
 
 def _from(loop: For, axis: Var) -> Expr:
@@ -170,7 +180,7 @@ def _to(loop: For) -> Expr:
 
 
 def _from_first(parts: _Parts, index: tuple[Expr, ...], values: Sequence[Expr], rest: Sequence[Var]) -> Stmt:
-    """Each part begins as its first value: what changes nothing is not known of a reducer over a tuple."""
+    """Each part begins as its first value, where nothing is known that changes no value."""
     accumulation = parts.accumulation
     if not rest:
         return accumulation.assign(parts.buffers, index, values, lambda ins: ins)

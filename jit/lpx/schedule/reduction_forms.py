@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import Binary, BinaryOp, Expr, Load, Var
+from lpx.expr.nodes import Binary, BinaryOp, Const, Expr, Load, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Let, Seq, Stmt, Store
 from lpx.schedule.errors import BlockFormError
@@ -31,6 +32,13 @@ class Accumulation:
     combine: Combine
     start: Stmt
 
+    @property
+    def firsts(self) -> tuple[Expr, ...]:
+        """The value that each target starts from; none where `start` does more than store them."""
+        stores = self.start.stmts if isinstance(self.start, Seq) else (self.start,)
+        found = {s.buffer: s.value for s in stores if isinstance(s, Store)}
+        return tuple(found[t] for t in self.targets) if len(stores) == len(self.targets) == len(found) else ()
+
     def update(self, targets: Sequence[Buffer], indices: tuple[Expr, ...], values: Sequence[Expr]) -> Stmt:
         """The statement that combines `values` into other buffers."""
         olds = [build.load(t, indices) for t in targets]
@@ -44,7 +52,7 @@ class Accumulation:
         result: Callable[[Sequence[Expr]], Sequence[Expr]],
     ) -> Stmt:
         """The statement that stores `result` of `values`, all read before anything is stored."""
-        ins = [build.var(f"{t.name}_in", t.dtype) for t in targets]
+        ins = [replace(build.var(f"{t.name}_in", t.dtype), lanes=v.lanes) for t, v in zip(targets, values, strict=True)]
         news = [build.var(f"{t.name}_new", t.dtype) for t in targets]
         stmt = traverse.sequence([Store(t, indices, new) for t, new in zip(targets, news, strict=True)])
         bound = [*zip(ins, values, strict=True), *zip(news, result(ins), strict=True)]
@@ -62,6 +70,20 @@ class Operation(Accumulation):
 
     def update(self, targets: Sequence[Buffer], indices: tuple[Expr, ...], values: Sequence[Expr]) -> Stmt:
         return Store(targets[0], indices, build.binary(self.op, build.load(targets[0], indices), values[0]))
+
+
+def neutral_firsts(accumulation: Accumulation) -> tuple[Const, ...]:
+    """The constants that an accumulation starts from, if they are proved to change no value they are combined with."""
+    firsts = tuple(f for f in accumulation.firsts if isinstance(f, Const))
+    if len(firsts) != len(accumulation.targets):
+        return ()
+    ins = [build.var("in", first.dtype) for first in firsts]
+    analyzer = Analyzer()
+    for value in ins:
+        if value.dtype.is_integer:
+            analyzer = analyzer.with_range(value, value.dtype.min_value, value.dtype.max_value + 1)
+    combined = accumulation.combine(firsts, ins)
+    return firsts if all(analyzer.simplify(c) is v for c, v in zip(combined, ins, strict=True)) else ()
 
 
 def check_accumulation(block: Block) -> Operation:

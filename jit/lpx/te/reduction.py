@@ -222,19 +222,20 @@ def argmin(value: Scalar, axis: object, dtype: object = dtypes.index) -> tuple[E
     return _arg_extreme(_ARGMIN, value, axis, dtype)
 
 
-def _first_of(beats: Callable[[Expr, Expr], Expr]) -> Combine:
+def _first_of(beats: Callable[[Expr, Expr], Expr], reaches: Callable[[Expr, Expr], Expr]) -> Combine:
     """Of two (position, value), the one whose value beats the other's; NaN beats numbers, then the position decides.
 
-    This is a total order, so any order of combination gives the same.
+    This is a total order, so any order of combination gives the same. Of two values that differ, `reaches` says what
+    `beats` does; it holds for equal ones as well.
     """
 
     def combine(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
         (a_position, a_value), (b_position, b_value) = a, b
-        first, tie = beats(a_value, b_value), build.compare("eq", a_value, b_value)
+        wins, keeps_up = beats(a_value, b_value), reaches(a_value, b_value)
         if a_value.dtype.is_float:
-            a_nan, b_nan = build.call("isnan", a_value), build.call("isnan", b_value)
-            first, tie = first | (a_nan & ~b_nan), tie | (a_nan & b_nan)
-        keep = first | (tie & (a_position < b_position))
+            a_nan = build.call("isnan", a_value)
+            wins, keeps_up = wins | (a_nan & ~build.call("isnan", b_value)), keeps_up | a_nan
+        keep = wins | (keeps_up & (a_position < b_position))
         return build.select(keep, a_position, b_position), build.select(keep, a_value, b_value)
 
     return combine
@@ -248,8 +249,8 @@ def _identity_of_argmin(position: DType, value: DType) -> tuple[int, float]:
     return position.max_value, _highest(value)
 
 
-_ARGMAX = Reducer("argmax", _first_of(operator.gt), _identity_of_argmax)
-_ARGMIN = Reducer("argmin", _first_of(operator.lt), _identity_of_argmin)
+_ARGMAX = Reducer("argmax", _first_of(operator.gt, operator.ge), _identity_of_argmax)
+_ARGMIN = Reducer("argmin", _first_of(operator.lt, operator.le), _identity_of_argmin)
 
 
 def _arg_extreme(extreme: Reducer, value: Scalar, axis: object, dtype: object) -> tuple[Expr, Expr]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lpx import dtypes
 from lpx.arith.rules.rule import FALSE, TRUE, ZERO, Family, Rule, c1, c2, p, u, x, y, z
 from lpx.expr.build import cast, compare
@@ -28,5 +30,13 @@ INTEGER_COMPARISONS = Family(
     ),
 )
 
-FLOAT_COMPARISONS = Family("float", (Rule(compare("lt", u, u), FALSE),))
+
+FLOAT_COMPARISONS = Family(
+    "float",
+    (
+        Rule(compare("lt", u, u), FALSE),
+        Rule(compare("lt", math.inf, u), FALSE),
+        Rule(compare("lt", u, -math.inf), FALSE),
+    ),
+)
 """NaN differs from itself, so nothing else is known of u compared with u."""

@@ -1,4 +1,4 @@
-"""Reductions over axes, and positions of extremes."""
+"""Reductions over axes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from lpx import te
 from lpx.expr.nodes import Expr, Var
 from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
-from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, is_empty, operands
+from lpx.graph.operators.definition import Attrs, Inputs, Outputs, flag, operands
 
 Reduce = Callable[[Expr, Sequence[Var]], Expr]
-ArgExtreme = Callable[[Expr, Var], tuple[Expr, Expr]]
 
 
 def reduce_axes(x: te.Tensor, axes: Sequence[int]) -> tuple[list[Var], Callable[[Sequence[Expr]], tuple[Expr, ...]]]:
@@ -78,26 +77,3 @@ for _name, _combine in {
     "reduce_all": te.all,
 }.items():
     register(_reduction(_name, _combine))
-
-
-def _arg_extreme(name: str, extreme: ArgExtreme) -> Operator:
-    def define(inputs: Inputs, attrs: Attrs) -> Outputs:
-        """The first position of the extreme along one `axis`, int64; NaN counts as the extreme."""
-        (x,) = operands(inputs)
-        axis = shapes.normalize_axis(cast("int", attrs["axis"]), x.rank)
-        shape = result_shape(x, (axis,), flag(attrs, "keepdims"))
-        if is_empty(shape):
-            return (empty(shape, "int64", name),)
-        (reduce_axis,), index = reduce_axes(x, (axis,))
-
-        def at(*i: Expr) -> Expr:
-            kept = [k for a, k in enumerate(i) if a != axis] if flag(attrs, "keepdims") else i
-            return extreme(x[index(kept)], reduce_axis)[0]
-
-        return (te.compute(shape, at, name=name),)
-
-    return Operator(name, "reduction", define)
-
-
-register(_arg_extreme("argmax", te.argmax))
-register(_arg_extreme("argmin", te.argmin))
