@@ -25,6 +25,7 @@ from lpx.passes.plan_allocations import PlanAllocations
 from lpx.passes.promote_accumulators import PromoteAccumulators
 from lpx.passes.serialize_pipelines import SerializePipelines
 from lpx.passes.simplify import Simplify
+from lpx.passes.transpose_tiles import TransposeTiles
 from lpx.passes.unroll_loops import UnrollLoops
 from lpx.passes.vectorize_loops import VectorizeLoops
 from lpx.target import Target
@@ -41,6 +42,7 @@ CPU: tuple[Pass, ...] = (
     PartitionLoops(),  # before vectorization, which would turn guards into masks
     Simplify(),
     VectorizeLoops(),
+    TransposeTiles(),  # while unrolled loops say what they read in turn
     UnrollLoops(),
     PromoteAccumulators(),  # once every place of a tile has an access of its own
     MaskLoads(),  # after all simplification, which may drop a mask that a branch or select implies
@@ -75,8 +77,8 @@ def lower(function: Function, target: Target) -> LoweredResult:
 
 def pipeline_for(target: Target) -> tuple[Pass, ...]:
     """The passes of `target`'s pipeline, with vectors as long as its registers."""
-    vectors = VectorizeLoops(target.cpu.vector_bits)
-    return tuple(vectors if isinstance(p, VectorizeLoops) else p for p in PIPELINES[target.kind])
+    bits = target.cpu.vector_bits
+    return tuple(type(p)(bits) if isinstance(p, VectorizeLoops | TransposeTiles) else p for p in PIPELINES[target.kind])
 
 
 def run(function: Function, passes: Sequence[Pass]) -> LoweredResult:

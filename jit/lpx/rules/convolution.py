@@ -145,7 +145,7 @@ class _Plan:
         schedule.reorder(*first, *inside)
         schedule.compute_at(conv.name, first[-1])
         self._sum(first[-1])
-        schedule.vectorize(inside[-1])
+        self._store(inside)
         shared = share(schedule, self.machine, first, conv.contraction.facts.runs)
         return f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters{shared}"
 
@@ -202,6 +202,19 @@ class _Plan:
             schedule.unroll(loop)
         schedule.vectorize(lanes)
         schedule.vectorize(start[-1])
+
+    def _store(self, inside: Sequence[LoopHandle]) -> None:
+        """Run through a finished tile in vectors of pixels, which lie next to each other where it goes."""
+        schedule = self.schedule
+        *outer, last = inside
+        extent = extent_of(schedule.loop_of(last).extent)
+        lanes = min(self.machine.lanes(self.conv.contraction.facts.target.dtype.bits), 1 << (extent - 1).bit_length())
+        if extent != lanes:
+            part, last = schedule.split(last, lanes, tail="mask")
+            outer.append(part)
+        for loop in outer:
+            schedule.unroll(loop)
+        schedule.vectorize(last)
 
     def _inside(self, outer: LoopHandle, axes: Sequence[Axis]) -> list[LoopHandle]:
         return contraction.loops_inside(self.schedule, self.conv.name, outer, [a.var for a in axes])
