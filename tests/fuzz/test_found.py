@@ -210,3 +210,13 @@ def test_iterations_that_complete_nothing_run_no_consumer() -> None:
         s.reverse_compute_at("C", inner)
 
     equal(program, apply)
+
+
+def test_one_thread_of_a_region_runs_the_one_iteration_of_a_loop() -> None:
+    a, r = te.placeholder((8, 1), name="A"), te.reduce_axis(8, name="r")
+    s = lpx.create_schedule(te.compute((1,), lambda i: te.sum(a[r, i], axis=r), name="C"))
+    i, k = s.loops("C")
+    s.reorder(k, i)
+    s.parallel(i)
+    s.parallel_region(i)
+    np.testing.assert_array_equal(lpx.build(s)(np.ones((8, 1), np.float32)), [8.0])

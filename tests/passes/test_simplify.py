@@ -70,3 +70,12 @@ def test_stages_are_forgotten() -> None:
     loop = "for i in 0..4 stages(0:0, 1:1) { B[i] = i C[i] = B[i] }"
     function = parse(f"func f(B: out int64[4], C: out int64[4]) {{ {loop} }}")
     assert "stages" not in print_function(assert_pass_keeps(function, SerializePipelines()))
+
+
+def test_loops_of_one_iteration_go() -> None:
+    assert "for" not in _simplified("for i in 0..1 parallel { for j in 3..+1 { B[i + j] = A[i] } }")
+
+
+def test_a_loop_of_one_iteration_stays_where_every_thread_would_run_it() -> None:
+    text = _simplified("region { for t in 0..1 { for i in 0..1 parallel { for j in 0..1 parallel { B[i] = A[j] } } } }")
+    assert "for i in 0..1 parallel {\n      B[i] = A[0]" in text

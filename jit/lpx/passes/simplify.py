@@ -29,7 +29,7 @@ class Simplify:
 
     def __call__(self, function: Function) -> Function:
         body = drop_dead_stores(function.body)
-        body = _simplify(body, knowledge.at_entry(function))
+        body = _simplify(body, knowledge.at_entry(function), shares=False)
         return function if body is function.body else replace(function, body=body)
 
 
@@ -42,31 +42,32 @@ def drop_dead_stores(stmt: Stmt) -> Stmt:
     return traverse.transform(stmt, lambda s: _NOTHING if isinstance(s, nodes.Store) and s.buffer in dead else None)
 
 
-def _simplify(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+def _simplify(stmt: Stmt, analyzer: Analyzer, *, shares: bool) -> Stmt:
+    """`stmt` simplified. `shares`: all threads of a region run it, of which each takes its share of parallel loops."""
     match stmt:
         case Seq(stmts=stmts):
-            return _sequence(stmt, [_simplify(s, analyzer) for s in stmts])
+            return _sequence(stmt, [_simplify(s, analyzer, shares=shares) for s in stmts])
         case nodes.For():
-            return _simplify_loop(stmt, analyzer)
+            return _simplify_loop(stmt, analyzer, shares)
         case nodes.If():
-            return _simplify_branch(stmt, analyzer)
+            return _simplify_branch(stmt, analyzer, shares)
         case nodes.Let():
-            return _simplify_let(stmt, analyzer)
+            return _simplify_let(stmt, analyzer, shares)
         case nodes.Store():
             return _simplify_store(stmt, analyzer)
         case nodes.Check(cond=cond):
-            return _NOTHING if analyzer.prove(cond) else _map(stmt, analyzer, analyzer)
+            return _NOTHING if analyzer.prove(cond) else _map(stmt, analyzer, analyzer, shares)
         case nodes.Alloc(buffer=buffer):
-            body = _simplify(stmt.body, analyzer)
+            body = _simplify(stmt.body, analyzer, shares=shares)
             return replace(stmt, body=body) if _mentions(body, buffer) else body
         case nodes.Block():
-            return _map(stmt, analyzer, knowledge.inside(analyzer, stmt))
+            return _map(stmt, analyzer, knowledge.inside(analyzer, stmt), shares)
         case _:
-            return _map(stmt, analyzer, analyzer)
+            return _map(stmt, analyzer, analyzer, shares or isinstance(stmt, nodes.ParallelRegion))
 
 
-def _map(stmt: Stmt, here: Analyzer, within: Analyzer) -> Stmt:
-    return traverse.map_children(stmt, lambda s: _simplify(s, within), here.simplify)
+def _map(stmt: Stmt, here: Analyzer, within: Analyzer, shares: bool) -> Stmt:
+    return traverse.map_children(stmt, lambda s: _simplify(s, within, shares=shares), here.simplify)
 
 
 def _sequence(stmt: Seq, stmts: list[Stmt]) -> Stmt:
@@ -78,25 +79,26 @@ def _is_nothing(stmt: Stmt) -> bool:
     return isinstance(stmt, Seq) and not stmt.stmts
 
 
-def _simplify_loop(stmt: nodes.For, analyzer: Analyzer) -> Stmt:
+def _simplify_loop(stmt: nodes.For, analyzer: Analyzer, shares: bool) -> Stmt:
     start, extent = analyzer.simplify(stmt.start), analyzer.simplify(stmt.extent)
     count = constant(extent)
     if count is not None and count <= 0:
         return _NOTHING
-    if count == 1 and stmt.kind != "bound":
-        return _simplify(traverse.substitute(stmt.body, {stmt.var: start}), analyzer)
+    is_shared = shares and stmt.kind == "parallel"  # without the loop, every thread would run the one iteration
+    if count == 1 and stmt.kind != "bound" and not is_shared:
+        return _simplify(traverse.substitute(stmt.body, {stmt.var: start}), analyzer, shares=shares)
     loop = traverse.rebuild(stmt, [stmt.body], [start, extent])
-    body = _simplify(stmt.body, knowledge.inside(analyzer, loop))
+    body = _simplify(stmt.body, knowledge.inside(analyzer, loop), shares=shares and not is_shared)
     return body if _is_nothing(body) else traverse.rebuild(loop, [body], [start, extent])
 
 
-def _simplify_branch(stmt: nodes.If, analyzer: Analyzer) -> Stmt:
+def _simplify_branch(stmt: nodes.If, analyzer: Analyzer, shares: bool) -> Stmt:
     cond = _simplify_condition(stmt.cond, analyzer)
     if isinstance(cond, Const):
         taken = stmt.then if cond.value else stmt.orelse
-        return _NOTHING if taken is None else _simplify(taken, analyzer)
-    then = _simplify(stmt.then, knowledge.assuming(analyzer, cond))
-    orelse = None if stmt.orelse is None else _simplify(stmt.orelse, knowledge.otherwise(analyzer, cond))
+        return _NOTHING if taken is None else _simplify(taken, analyzer, shares=shares)
+    then = _simplify(stmt.then, knowledge.assuming(analyzer, cond), shares=shares)
+    orelse = None if stmt.orelse is None else _simplify(stmt.orelse, knowledge.otherwise(analyzer, cond), shares=shares)
     if orelse is not None and _is_nothing(orelse):
         orelse = None
     if _is_nothing(then):
@@ -118,12 +120,12 @@ def _simplify_condition(cond: Expr, analyzer: Analyzer) -> Expr:
     return Const(cond.dtype, 1, True) if joined is None else analyzer.simplify(joined)
 
 
-def _simplify_let(stmt: nodes.Let, analyzer: Analyzer) -> Stmt:
+def _simplify_let(stmt: nodes.Let, analyzer: Analyzer, shares: bool) -> Stmt:
     value = analyzer.simplify(stmt.value)
     if isinstance(value, Const | Var):
-        return _simplify(traverse.substitute(stmt.body, {stmt.var: value}), analyzer)
+        return _simplify(traverse.substitute(stmt.body, {stmt.var: value}), analyzer, shares=shares)
     let = traverse.rebuild(stmt, [stmt.body], [value])
-    body = _simplify(stmt.body, knowledge.inside(analyzer, let))
+    body = _simplify(stmt.body, knowledge.inside(analyzer, let), shares=shares)
     used = any(e is stmt.var for e in traverse.walk_expressions(body))
     return traverse.rebuild(let, [body], [value]) if used else body
 
