@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import lpx
-from lpx import te
-from lpx.driver import build as building
+from lpx import rules, te
 from lpx.driver import compile as compiling
 from lpx.driver import fingerprint
 from lpx.errors import CacheWarning
@@ -93,7 +92,7 @@ def test_what_is_in_the_cache_is_not_scheduled_again(monkeypatch: pytest.MonkeyP
         scheduled.append(function)
         return default_schedule(function, target)
 
-    monkeypatch.setattr(building, "default_schedule", note)
+    monkeypatch.setattr(rules, "default_schedule", note)
     kernel = lpx.build(scaled_sum(9))
     assert scheduled == []
     assert "vectors of" in kernel.explain()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
+from lpx import rules
 from lpx.driver.compile import compile_function
 from lpx.driver.compiled import Compiled
 from lpx.driver.flags import with_flags
@@ -14,7 +14,6 @@ from lpx.driver.lowered import LoweredKernel
 from lpx.errors import TargetError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
-from lpx.rules.default import VERSION, DefaultSchedule, default_schedule
 from lpx.runtime import arrays
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.signature import Signature
@@ -86,16 +85,16 @@ def _lower(program: Program, chosen: Target, fastmath: Sequence[str]) -> Lowered
     if isinstance(program, Schedule):
         function = with_flags(program.function, fastmath)
         given = program if function is program.function else create_schedule(function)
-        return LoweredKernel(function.name, function, chosen, partial(DefaultSchedule, given))
+        return LoweredKernel(function.name, function, chosen, lambda: rules.DefaultSchedule(given))
     function = with_flags(program if isinstance(program, Function) else lower(program), fastmath)
     if function.stage != "scheduled":
-        return LoweredKernel(function.name, function, chosen, partial(DefaultSchedule, create_schedule(function)))
-    return LoweredKernel(function.name, function, chosen, partial(default_schedule, function, chosen))
+        return LoweredKernel(function.name, function, chosen, lambda: rules.DefaultSchedule(create_schedule(function)))
+    return LoweredKernel(function.name, function, chosen, lambda: rules.default_schedule(function, chosen))
 
 
 def _identity(forms: LoweredKernel, program: Program) -> str:
     """The text that identifies a program and who schedules it; constants are in it by a digest of their elements."""
-    scheduled_by = "hand" if isinstance(program, Schedule) else f"rules {VERSION}"
+    scheduled_by = "hand" if isinstance(program, Schedule) else "rules"
     return f"{print_function(forms.function)}\nscheduled by {scheduled_by}"
 
 

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lpx.codegen.cpu import lower_to_llvm
+from lpx import codegen, passes
 from lpx.driver import fingerprint
 from lpx.driver.compiled import Code, Compiled, Preparation, decode, encode, unique_names
 from lpx.driver.preparation import separate
 from lpx.errors import InternalError, UnsupportedError
 from lpx.expr.nodes import Const, Expr, Var
 from lpx.ir.nodes import Function, Param
-from lpx.passes import pipeline
 from lpx.runtime import objects
 from lpx.runtime.cache import default_cache, digest
 from lpx.runtime.signature import Dimension, Parameter, Signature
@@ -63,9 +62,9 @@ def _compile(make: MakeSchedule, target: Target, name: str) -> Compiled:
 
 
 def _code_of(function: Function, target: Target, clock: _Clock) -> Code:
-    flat = pipeline.lower(function, target).function
+    flat = passes.lower(function, target).function
     clock.lap("lower")
-    module = lower_to_llvm(flat, target)
+    module = codegen.lower_to_llvm(flat, target)
     clock.lap("emit")
     if module.externs:
         raise InternalError(f"{function.name} needs functions that nothing links")

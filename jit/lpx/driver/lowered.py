@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from lpx.codegen.cpu import lower_to_llvm
+from lpx import codegen, passes
 from lpx.driver.compile import constants_as_parameters, machine_of
 from lpx.driver.preparation import separate
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
-from lpx.passes import pipeline
-from lpx.rules.default import DefaultSchedule
 from lpx.runtime import objects
-from lpx.schedule.schedule import Schedule
 from lpx.target import Target
+
+if TYPE_CHECKING:
+    from lpx.rules import DefaultSchedule
+    from lpx.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class LoweredKernel:
     @cached_property
     def llvm(self) -> str:
         """LLVM IR as generated, before LLVM optimises it."""
-        return lower_to_llvm(self._flat, self.target).text
+        return codegen.lower_to_llvm(self._flat, self.target).text
 
     @cached_property
     def asm(self) -> str:
@@ -70,7 +72,7 @@ class LoweredKernel:
     @cached_property
     def _flat(self) -> Function:
         function = replace(self.schedule.function, name=self.name)
-        return pipeline.lower(separate(constants_as_parameters(function)).main, self.target).function
+        return passes.lower(separate(constants_as_parameters(function)).main, self.target).function
 
 
 @dataclass(frozen=True, slots=True)

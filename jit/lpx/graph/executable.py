@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lpx import dtypes, te
+from lpx import dtypes, rules, te
 from lpx.codegen.program import Parameter as ProgramParameter
 from lpx.codegen.program import Step, Workspace
 from lpx.driver.compile import compile_function
@@ -25,7 +25,6 @@ from lpx.graph.builder import define_graph
 from lpx.graph.nodes import Graph, Value, print_graph
 from lpx.graph.partition import Group, partition
 from lpx.ir.nodes import Function
-from lpx.rules import default
 from lpx.runtime.objects import LinkedObject
 from lpx.runtime.signature import Dimension, Parameter, Role, Signature
 from lpx.runtime.specialisation import Specialisation
@@ -50,7 +49,7 @@ class Executable:
         kernels: list[LoweredKernel] = []
         for subgraph in _kernel_graphs(self.graph):
             function = _function_of(subgraph, self.graph.constants, self.fastmath)
-            make = partial(default.default_schedule, function, self.target)
+            make = partial(rules.default_schedule, function, self.target)
             kernels.append(LoweredKernel(subgraph.name, function, self.target, make))
         return Lowered(print_graph(self.graph), kernels, self.seconds)
 
@@ -96,10 +95,10 @@ def _kernel_name(nodes: Sequence[Any]) -> str:
 
 def _compile(graph: Graph, constants: Collection[Value], target: Target, fastmath: tuple[str, ...]) -> Compiled:
     known = [k for k, v in enumerate(graph.inputs) if v in constants]
-    program = f"{print_graph(graph)}constants={known} fastmath={fastmath} rules={default.VERSION}"
+    program = f"{print_graph(graph)}constants={known} fastmath={fastmath}"
 
     def scheduled() -> Function:
-        return default.default_schedule(_function_of(graph, constants, fastmath), target).schedule.function
+        return rules.default_schedule(_function_of(graph, constants, fastmath), target).schedule.function
 
     return compile_function(program, scheduled, target)
 

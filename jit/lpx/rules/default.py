@@ -20,9 +20,6 @@ from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
 from lpx.target import Target
 
-VERSION = 2
-"""Changes whenever the rules choose differently, so that stored results of older rules are not taken for new ones."""
-
 
 @dataclass(slots=True)
 class DefaultSchedule:

@@ -24,8 +24,9 @@ Generated code obeys this interface:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from lpx.lazy import attributes
 
 if TYPE_CHECKING:
     from lpx.runtime.cache import ObjectCache as ObjectCache
@@ -39,26 +40,20 @@ if TYPE_CHECKING:
     from lpx.runtime.signature import Signature as Signature
     from lpx.runtime.specialisation import Specialisation as Specialisation
     from lpx.runtime.support import link_kernel as link_kernel
-
-_PUBLIC = {
-    "LinkedObject": "objects",
-    "NativeFunction": "native",
-    "ObjectCache": "cache",
-    "Parameter": "signature",
-    "Signature": "signature",
-    "Specialisation": "specialisation",
-    "compile_module": "objects",
-    "default_cache": "cache",
-    "get_num_threads": "pool",
-    "link_kernel": "support",
-    "set_num_threads": "pool",
-}
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _PUBLIC:
-            raise AttributeError(f"module 'lpx.runtime' has no attribute {name!r}")
-        value = getattr(import_module(f"lpx.runtime.{_PUBLIC[name]}"), name)
-        globals()[name] = value
-        return value
+else:
+    __getattr__ = attributes(
+        __name__,
+        {
+            "LinkedObject": "lpx.runtime.objects",
+            "NativeFunction": "lpx.runtime.native",
+            "ObjectCache": "lpx.runtime.cache",
+            "Parameter": "lpx.runtime.signature",
+            "Signature": "lpx.runtime.signature",
+            "Specialisation": "lpx.runtime.specialisation",
+            "compile_module": "lpx.runtime.objects",
+            "default_cache": "lpx.runtime.cache",
+            "get_num_threads": "lpx.runtime.pool",
+            "link_kernel": "lpx.runtime.support",
+            "set_num_threads": "lpx.runtime.pool",
+        },
+    )
