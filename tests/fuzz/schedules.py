@@ -225,7 +225,8 @@ def _pad(s: Schedule, d: Dice) -> None:
 
 def _prefetch(s: Schedule, d: Dice) -> None:
     block = d.block()
-    s.prefetch(block, d.read_buffer(block), d.one_of(s.loops(block) or d.nest()), d.one_of((1, 3)))
+    loops = s.loops(block) or d.nest()
+    s.prefetch(block, d.read_buffer(block), d.one_of(loops), d.one_of((1, 3)), over=d.one_of((None, *loops)))
 
 
 def _parallel_region(s: Schedule, d: Dice) -> None:

@@ -43,6 +43,11 @@ def test_guards_that_do_not_change_go_around_reading_and_writing() -> None:
     assert "if o < 5 {\n        B[o] = B_acc[0]" in text
 
 
+def test_a_prefetch_of_the_accumulator_is_no_access() -> None:
+    request = 'evaluate hardware["prefetch", any, same, 1](&B[r + 1])'
+    assert "B_acc[0] = B_acc[0] + A[r, 0]" in _promoted(f"for r in 0..n {{ {request} B[3] = B[3] + A[r, 0] }}")
+
+
 @pytest.mark.parametrize(
     "body",
     [

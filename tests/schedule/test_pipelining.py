@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lpx import te
@@ -171,6 +173,52 @@ def test_prefetch(golden: Golden) -> None:
         s.vectorize(j)
 
     confirm_compiled(golden, "prefetch", matmul(3, 6, 8), apply)
+
+
+def test_prefetch_over_an_inner_loop(golden: Golden) -> None:
+    """Two lines of B and two of C, asked for in 6 iterations of r; and all lines of A at once."""
+
+    def apply(s: Schedule) -> None:
+        i, j, r = s.loops("C")
+        j_o, j_i = s.split(j, 32)
+        s.reorder(i, j_o, r, j_i)
+        s.prefetch("C", "C", i, over=r)
+        s.prefetch("C", "A", i, 2, over=i)
+        s.prefetch("C", "B", j_o, over=r)
+        s.vectorize(j_i)
+
+    confirm_compiled(golden, "prefetch_over", matmul(3, 6, 64), apply)
+
+
+def test_prefetch_spreads_lines_evenly() -> None:
+    """Four rows of four lines in eight iterations: two requests in each, every line once."""
+    s = create_schedule(matmul(8, 8, 64))
+    i, j, r = s.loops("C")
+    i_o, i_i = s.split(i, 4)
+    s.reorder(i_o, r, i_i, j)
+    s.prefetch("C", "C", i_o, over=r)
+    text = str(s)
+    assert "for line in 0..2 unroll" in text
+    assert re.search(r"&C\[\(i_o \+ 1\) \* 4 \+ .*r.*, \(r \* 2 \+ line\) % 4 \* 16\]", text), text
+
+
+def test_prefetch_of_a_part_of_unknown_size_is_refused() -> None:
+    n = te.var("n")
+    s = create_schedule(matmul(n, 6, n))
+    i, _, r = s.loops("C")
+    s.reorder(i, r, s.loops("C")[1])
+    with pytest.raises(ExtentError, match="how much of B an iteration touches is not a constant"):
+        s.prefetch("C", "B", i, over=r)
+    s = create_schedule(matmul(8, n, 8))
+    i, j, r = s.loops("C")
+    with pytest.raises(ExtentError, match="the extent of r is not a constant"):
+        s.prefetch("C", "C", i, over=r)
+
+
+def test_prefetch_over_a_loop_elsewhere_is_refused() -> None:
+    s = create_schedule(elementwise(8))
+    with pytest.raises(NestingError, match="i is not a loop inside i"):
+        s.prefetch("B", "A", s.loops("B")[0], over=s.loops("C")[0])
 
 
 def test_prefetch_for_a_block_of_blocks() -> None:

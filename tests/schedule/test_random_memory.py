@@ -95,7 +95,8 @@ def _region(s: Schedule, rng: Rng) -> None:
 
 def _prefetch(s: Schedule, rng: Rng) -> None:
     name, buffer = _input(s, rng)
-    s.prefetch(name, buffer, _loop(s, rng, name), 2)
+    loop = _loop(s, rng, name)
+    s.prefetch(name, buffer, loop, 2, over=rng.choice([None, loop, _loop(s, rng, name)]))
 
 
 ACTIONS: dict[str, Callable[[Schedule, Rng], object]] = {

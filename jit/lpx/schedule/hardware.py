@@ -1,15 +1,14 @@
-"""Hardware primitives: copies that run by themselves, and prefetches."""
+"""Hardware primitives: copies that run by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.nodes import Expr, Load, Var
-from lpx.ir import hardware, traverse
-from lpx.ir.nodes import AsyncCommit, AsyncCopy, AsyncWait, Block, Evaluate, For, Function, Seq, Stmt, Store
+from lpx.expr.nodes import Expr, Load
+from lpx.ir import traverse
+from lpx.ir.nodes import AsyncCommit, AsyncCopy, AsyncWait, Block, For, Function, Seq, Stmt, Store
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, ConsumerError, ExtentError, LoopKindError, NestingError
 from lpx.schedule.handles import LoopHandle
@@ -17,7 +16,7 @@ from lpx.schedule.linear import linear
 from lpx.schedule.nesting import check_serial
 from lpx.schedule.primitive import primitive
 from lpx.schedule.session import BlockLike, Edit
-from lpx.schedule.staging import BufferLike, buffer_name, check_open_place, resolve_buffer, widest_without
+from lpx.schedule.staging import check_open_place, widest_without
 
 
 @primitive
@@ -114,39 +113,3 @@ def _with_wait(parent: Seq, nest: Stmt, started: Stmt, waiting: Stmt) -> Stmt:
             stmts.append(AsyncWait(0))
         stmts.append(started if stmt is nest else stmt)
     return traverse.sequence(stmts)
-
-
-@primitive
-def prefetch(edit: Edit, block: BlockLike, buffer: BufferLike, loop: LoopHandle, distance: int = 1) -> None:
-    """Ask, at the start of each iteration of `loop`, for what `block` reads first in the iteration `distance` later.
-
-    One cache line is asked for per read of the buffer; the place need not exist. Results stay the same.
-
-    requires: `block` stands in `loop` and reads the buffer, at places that are known without reading memory.
-    rewrite (distance = 2):
-        for i { block C { C[vi] = A[vi] } }
-        ->
-        for i { prefetch(address of A[i + 2]); block C { C[vi] = A[vi] } }
-    """
-    node, outer = edit.block(block), edit.loop(loop)
-    edit.canonical["buffer"] = buffer_name(buffer)
-    source = resolve_buffer(edit, buffer, traverse.read_buffers(node))
-    path = queries.path_to(edit.function, node)
-    if source in queries.allocated_within(outer):
-        raise AccessError(f"{source.name} exists in one iteration of {outer.var.name} only", mark=outer)
-    if outer not in path:
-        raise NestingError(f"{outer.var.name} is not a loop around {node.name}", mark=outer)
-    check_open_place(queries.path_to(edit.function, outer))
-    requests: list[Stmt] = []
-    for access in queries.accesses(node, path[:-1]):
-        if access.buffer is source and access.indices is not None and not access.is_write:
-            inner = queries.loops_of(access.path[access.path.index(outer) + 1 :])
-            ahead: dict[Var, Expr] = {**{f.var: f.start for f in inner}, outer.var: outer.var + distance}
-            if any(i.lanes > 1 for i in access.indices):
-                raise AccessError(f"{node.name} reads {source.name} in vectors", mark=node, hint="prefetch before that")
-            if any(rewriting.mentions_memory(i) for i in access.indices):
-                raise AccessError(f"where {node.name} reads {source.name} is itself read from memory", mark=node)
-            address = build.address_of(source, [expr_traverse.substitute(i, ahead) for i in access.indices])
-            requests.append(Evaluate(build.hardware_call(hardware.PREFETCH, [address])))
-    body = traverse.sequence([*requests, outer.body])
-    edit.function = rewriting.replace_statement(edit.function, outer, replace(outer, body=body))

@@ -20,6 +20,7 @@ from lpx.schedule import (
     parallel_regions,
     pipelining,
     placement,
+    prefetching,
     queries,
     reduction,
     reduction_factoring,
@@ -82,7 +83,7 @@ class Schedule(Session):
     blockize = blockizing.blockize
     tensorize = tensorizing.tensorize
     async_copy = hardware.async_copy
-    prefetch = hardware.prefetch
+    prefetch = prefetching.prefetch
     double_buffer = pipelining.double_buffer
     software_pipeline = pipelining.software_pipeline
 
