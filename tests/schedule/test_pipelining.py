@@ -210,7 +210,7 @@ def test_prefetch_of_a_part_of_unknown_size_is_refused() -> None:
     with pytest.raises(ExtentError, match="how much of B an iteration touches is not a constant"):
         s.prefetch("C", "B", i, over=r)
     s = create_schedule(matmul(8, n, 8))
-    i, j, r = s.loops("C")
+    i, _, r = s.loops("C")
     with pytest.raises(ExtentError, match="the extent of r is not a constant"):
         s.prefetch("C", "C", i, over=r)
 

@@ -16,12 +16,13 @@ from lpx.ir.nodes import Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import constant
 from lpx.passes.masking import negated
+from lpx.records import record
 
 Place = tuple[tuple[object, ...], tuple[int, ...], tuple[int, ...], int]
 """(what the index of each axis has besides its constant, the constants, strides between lanes, lanes)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Access:
     """A load or store. `guards` are the unchanging conditions around it; it `is_certain` to run when they hold."""
 
@@ -77,7 +78,7 @@ class _Collector:
         self._analyzer = analyzer
 
     def visit(self, stmt: Stmt, guards: tuple[Expr, ...], *, is_certain: bool, is_shared: bool) -> None:
-        if isinstance(stmt, nodes.Evaluate) and isinstance(stmt.value, Call) and stmt.value.op is PREFETCH:
+        if isinstance(stmt, nodes.Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH:
             return
         table = self._table
         for expr in traverse.expressions(stmt):
@@ -138,7 +139,7 @@ def is_fixed(expr: Expr, bound: set[Var]) -> bool:
     return not knowledge.reads_memory(expr) and not expr_traverse.free_vars(expr) & bound
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Slot:
     """One place of a buffer, and where it is kept: `offset` in a buffer of registers, over `lanes` elements."""
 

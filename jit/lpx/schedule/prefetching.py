@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -14,6 +13,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import hardware, traverse
 from lpx.ir.nodes import Evaluate, For, Stmt
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, ExtentError, NestingError
 from lpx.schedule.handles import LoopHandle
@@ -58,8 +58,8 @@ def prefetch(
     node, outer = edit.block(block), edit.loop(loop)
     place = outer if over is None else edit.loop(over)
     edit.canonical["buffer"] = buffer_name(buffer)
-    touched = traverse.read_buffers(node) | (set() if over is None else traverse.written_buffers(node))
-    source = resolve_buffer(edit, buffer, touched)
+    read, written = traverse.read_buffers(node), traverse.written_buffers(node)
+    source = resolve_buffer(edit, buffer, read if over is None else read | written)
     path, around = queries.path_to(edit.function, node), queries.path_to(edit.function, place)
     if source in queries.allocated_within(outer):
         raise AccessError(f"{source.name} exists in one iteration of {outer.var.name} only", mark=outer)
@@ -134,7 +134,8 @@ def _shared_out(
     analyzer: Analyzer, source: Buffer, box: Sequence[Strip], ahead: dict[Var, Expr], turns: Sequence[For]
 ) -> Stmt:
     """The requests of one iteration of the innermost of `turns`, which share the lines of a box among them."""
-    iterations, turn = 1, build.const(0)
+    iterations = 1
+    turn: Expr = build.const(0)
     for loop in turns:
         extent = queries.constant_value(loop.extent)
         if extent is None:
