@@ -7,10 +7,10 @@ to nearest even. `int4`/`uint4` are storage only.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lpx.errors import DTypeError
+from lpx.records import record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Kind = Literal["bool", "int", "uint", "float", "handle"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DType:
     """An element type. `bits` is the width of a value; a bool occupies one byte in memory."""
 

@@ -6,16 +6,16 @@ import linecache
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 
 from lpx.errors import LpxError
+from lpx.records import record
 
 _OWN_ROOTS = ("lpx", "lpx_kernels", "numpy")
 """Packages whose frames are not the user's: ours, and NumPy, which calls us on the user's behalf."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """One position in a source file. `column` and `end_column` are 0-based, or -1 where unknown."""
 

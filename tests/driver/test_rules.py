@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from lpx import te
 from lpx.ir.nodes import Function
+from lpx.records import replace
 from lpx.rules import contraction, default, reduction
 from lpx.rules.facts import facts_of
 from lpx.schedule import Trace, create_schedule, replay

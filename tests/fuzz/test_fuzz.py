@@ -12,7 +12,6 @@ child process, so that a crash is a failing case with its program, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from lpx.ir.interpreter import interpret
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.passes.lower_blocks import LowerBlocks
+from lpx.records import replace
 from lpx.rules.default import default_schedule
 from lpx.schedule import Schedule, create_schedule
 from lpx.schedule.testing import random_arrays

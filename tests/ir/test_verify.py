@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from lpx.ir.hardware import MMA_F16
 from lpx.ir.nodes import Function, Module, Param, Stmt
 from lpx.ir.parser import parse_function, parse_module
 from lpx.ir.verify import RULES, verify, verify_module
+from lpx.records import replace
 
 MATMUL = """
 func matmul(A: in float32[m, k], B: in float32[k, n], C: out float32[m, n]) symbols(m, n, k) {

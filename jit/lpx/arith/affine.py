@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx.expr import traverse
 from lpx.expr.nodes import Expr, Var
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Term:
     """coefficient * the product of `atoms`: variables, or opaque expressions such as divisions."""
 
@@ -16,7 +15,7 @@ class Term:
     atoms: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AffineForm:
     """constant + the sum of `terms`, with no two terms over the same atoms and no zero coefficient.
 

@@ -6,7 +6,6 @@ here holds whatever the ranges of variables are; what depends on ranges lives in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from lpx import dtypes
@@ -14,12 +13,13 @@ from lpx.arith.interner import ADD_COST, LEAF_COST, MUL_COST, NEG_COST, Interner
 from lpx.arith.polynomial import Monomial, Polynomial
 from lpx.expr import nodes, traverse
 from lpx.expr.nodes import Expr
+from lpx.records import record
 
 DivisionOp = Literal["floordiv", "floormod"]
 ExtremumOp = Literal["min", "max"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Division:
     """The atom is `dividend op divisor`."""
 
@@ -28,7 +28,7 @@ class Division:
     divisor: Polynomial
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extremum:
     """The atom is the smaller or larger of two polynomials."""
 

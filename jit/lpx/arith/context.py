@@ -6,14 +6,13 @@ modules this class hands over to: `canonical` (expressions to polynomials), `div
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx.arith import canonical, decide, division, proof, ranges
 from lpx.arith.atoms import AtomTable, ExtremumOp
 from lpx.arith.interval import UNBOUNDED, Interval
 from lpx.arith.polynomial import Monomial, Polynomial, atom, constant
 from lpx.dtypes import index
 from lpx.expr.nodes import Expr
+from lpx.records import record
 
 _MAX_STEPS = 128
 _MAX_NESTING = 4
@@ -22,7 +21,7 @@ _MAX_NESTING = 4
 INDEX_MIN, INDEX_MAX = index.min_value, index.max_value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     """A variable lies in [low, high); None means unbounded. Later `order`s may refer to variables of earlier ones."""
 

@@ -6,16 +6,16 @@ The arithmetic is that of the unbounded integers; a caller whose dtype wraps che
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import product
 
 from lpx.expr.nodes import BinaryOp
+from lpx.records import record
 
 _SHIFT_LIMIT = 128
 """Shift amounts above this are treated as unbounded, so that no huge integers are made."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interval:
     """The integers from `lo` to `hi`, both included; None stands for minus or plus infinity."""
 

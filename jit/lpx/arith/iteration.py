@@ -11,7 +11,6 @@ The idea (iterators as marks, splits and sums) is that of `detect_iter_map` in A
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lpx.arith.analyzer import Analyzer
@@ -20,11 +19,12 @@ from lpx.arith.context import Context
 from lpx.arith.polynomial import Monomial, Polynomial, constant, exact_quotient
 from lpx.expr import build
 from lpx.expr.nodes import Expr, Var
+from lpx.records import record, replace
 
 _UNIT = constant(1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Digit:
     """(source // lower) % extent. `source` is the number of a variable or the key of a fused sum.
 
@@ -37,7 +37,7 @@ class _Digit:
     is_top: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Sum:
     """The sum of digit * scale, lowest first; each scale is a multiple of the one before, by at least its extent."""
 
@@ -48,7 +48,7 @@ class _Sum:
     """Whether every value in [0, extent) occurs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexMap:
     """An injective map of the box of `variables` into the box [0, extents[0]) x [0, extents[1]) x ...
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lpx.arith.analyzer import Analyzer
 from lpx.dtypes import index
 from lpx.expr import build, nodes
 from lpx.expr.nodes import Expr, Var
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CertainRange:
     """A condition holds wherever low <= var < high; None means that side is unbounded."""
 

@@ -7,7 +7,6 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from rich.table import Table
 from lpx import knobs, te
 from lpx.driver.build import build, lower_program
 from lpx.errors import LpxError
+from lpx.records import record
 from lpx.runtime import objects
 from lpx.runtime.pool import get_num_threads
 from lpx.target import Target
@@ -26,7 +26,7 @@ REQUIRED = ("llvmlite", "numpy", "onnx", "ml_dtypes", "typer", "rich", "platform
 OPTIONAL = ("onnxruntime", "torch", "numba", "lightgbm")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One line of the report. `fix` says what to do where something is missing, "" where all is well."""
 

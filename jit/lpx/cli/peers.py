@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +13,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lpx.records import record
+
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 PeerName = Literal["onnxruntime", "reference"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """How far one output is from a peer's. `relative` is to the largest magnitude of the peer's output."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lpx.records import record
 from lpx.target import CpuMachine
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Capabilities:
     """Facts that decide how an operation is emitted; where one is False a bit-exact expansion is used instead.
 

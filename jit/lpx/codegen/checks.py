@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
+from lpx.records import record
 from lpx.source import Span
 
 INTERRUPTED = -1
@@ -15,7 +14,7 @@ OUT_OF_MEMORY = -2
 DIVISION_BY_ZERO = "integer division by zero"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FailedCheck:
     """What to tell when a check fails: the message, and the user's line it came from."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 from lpx.codegen import types
@@ -15,12 +14,13 @@ from lpx.codegen.types import I32, Value, int32, int64
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
 from lpx.ir import nodes as ir
+from lpx.records import record
 
 Mode = Literal["outside", "sharing", "alone"]
 """Where code runs: outside of parallel regions, in one whose loops are shared among threads, or by one thread alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thread:
     """This thread's number and the number of threads of a parallel region, and the region's handle."""
 

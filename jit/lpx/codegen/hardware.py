@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from lpx.codegen.builder import Builder
 from lpx.codegen.types import PTR, Type, Value, int32, value_type
 from lpx.errors import CompileError
 from lpx.expr.nodes import Call
+from lpx.records import record
 
 Emit = Callable[[Builder, Type, Sequence[Value]], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """An instruction on vectors of `lanes` result lanes, present where one of `features` is (everywhere if there are
     none).

@@ -5,7 +5,6 @@ A lane whose mask is off touches no memory. A scalar masked access is a branch; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from lpx.codegen import types, vectors
@@ -15,12 +14,13 @@ from lpx.codegen.storage import Memory
 from lpx.codegen.types import Type, Value, integer, memory_element_of, poison, type_of, value_type
 from lpx.dtypes import DType
 from lpx.expr.nodes import Binary, Const, Expr
+from lpx.records import record
 
 _WIDEST_STRIDE = 4
 """Up to here a strided read is done by consecutive loads and shuffles; beyond, by a gather."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """Which elements of a buffer an access touches.
 

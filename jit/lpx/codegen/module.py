@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from lpx.codegen.checks import FailedCheck
 from lpx.errors import InternalError
 from lpx.expr.buffer import Buffer
+from lpx.records import record
 
 RUNTIME_SYMBOLS: Mapping[str, str] = {
     "lpx_parallel": "declare i32 @lpx_parallel(ptr, ptr, i64) nounwind",
@@ -20,7 +20,7 @@ RUNTIME_SYMBOLS: Mapping[str, str] = {
 that the program itself names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GeneratedModule:
     """LLVM IR text of a kernel `i32 entry(ptr args)`.
 

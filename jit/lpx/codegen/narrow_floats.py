@@ -7,11 +7,11 @@ conversions serve float16 where the processor has them. `vcvtneps2bf16` does not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lpx.codegen import types
 from lpx.codegen.builder import Builder
 from lpx.codegen.types import Value, floating, integer
+from lpx.records import record
 
 _MANTISSA = 23  # bits of a float32's fraction
 _BIAS = 127
@@ -19,7 +19,7 @@ _INFINITY = 0x7F800000
 _SIGN = 0x80000000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """A binary float format of `bits` bits with `mantissa` fraction bits and exponent `bias`.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from lpx.codegen.frame import Frame, Thread
 from lpx.codegen.integers import constant_of
@@ -24,6 +23,7 @@ from lpx.expr.nodes import AddressOf, Const, Load, Var
 from lpx.expr.traverse import walk
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
+from lpx.records import replace
 
 _ANY_NUMBER = 1 << 30  # of threads: the pool caps it
 

@@ -7,26 +7,26 @@ gets is known when the program is made: parameters of the program, and places in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lpx.codegen.checks import OUT_OF_MEMORY
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """The buffer that the program itself is given in slot `index`."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Workspace:
     """The memory at byte `offset` of the workspace."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One kernel call. `first_check` is how many run-time checks the steps before it have."""
 

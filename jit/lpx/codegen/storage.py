@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from lpx.codegen.builder import Builder
@@ -13,12 +12,13 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Const, Expr, Load, Ramp
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
+from lpx.records import record
 
 Place = tuple[int, int]
 """First element and number of elements of an access at a constant index."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """A buffer behind `pointer`, whose first element lies at a multiple of `alignment` bytes.
 
@@ -31,7 +31,7 @@ class Memory:
     load_metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slots:
     """A `register` buffer: one stack slot for each place that is accessed. LLVM promotes such slots without fail, since
     each is only ever read and written whole.

@@ -7,7 +7,6 @@ caller's arrays, so the loop is emitted twice and a look at the pointers chooses
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from lpx.codegen import types
 from lpx.codegen.frame import Frame
@@ -16,6 +15,7 @@ from lpx.codegen.types import I64
 from lpx.expr.buffer import Buffer
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
+from lpx.records import replace
 
 _LINE = 64  # bytes; as long as the longest vector
 

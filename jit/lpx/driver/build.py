@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from lpx import rules
@@ -14,6 +13,7 @@ from lpx.driver.lowered import LoweredKernel
 from lpx.errors import TargetError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
+from lpx.records import replace
 from lpx.runtime import arrays
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.signature import Signature

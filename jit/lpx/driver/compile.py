@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from lpx import codegen, passes
@@ -17,6 +16,7 @@ from lpx.driver.preparation import separate
 from lpx.errors import InternalError, UnsupportedError
 from lpx.expr.nodes import Const, Expr, Var
 from lpx.ir.nodes import Function, Param
+from lpx.records import replace
 from lpx.runtime import objects
 from lpx.runtime.cache import default_cache, digest
 from lpx.runtime.signature import Dimension, Parameter, Signature

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from lpx import dtypes
+from lpx.records import record, replace
 from lpx.runtime import arrays as generic
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Specialisation
@@ -18,7 +18,7 @@ from lpx.runtime.support import link_kernel
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Code:
     """Object code of one function, and how it is called."""
 
@@ -28,7 +28,7 @@ class Code:
     long: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Preparation:
     """What runs once when a kernel is linked: `code` makes arrays of the constants at positions `sources`.
 
@@ -50,7 +50,7 @@ class Preparation:
         return (made,) if len(self.code.signature.outputs) == 1 else made
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compiled:
     """Machine code of one function, and the seconds each phase took (all but linking 0 when cached).
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lpx.errors import FastMathWarning
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Call
 from lpx.ir import traverse
 from lpx.ir.nodes import Function
+from lpx.records import replace
 
 _MEANINGLESS: Mapping[str, frozenset[str]] = {
     "nnan": frozenset({"isnan", "isfinite"}),

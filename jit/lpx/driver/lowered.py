@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from lpx.driver.compile import constants_as_parameters, machine_of
 from lpx.driver.preparation import separate
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
+from lpx.records import record, replace
 from lpx.runtime import objects
 from lpx.target import Target
 
@@ -75,7 +76,7 @@ class LoweredKernel:
         return passes.lower(separate(constants_as_parameters(function)).main, self.target).function
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lowered:
     """The forms of a compiled function: its graph, and its kernels in running order. A property of all kernels joins
     their texts.

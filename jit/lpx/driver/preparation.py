@@ -12,19 +12,19 @@ of all loops, and what it makes is not much larger than what it reads: making it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
 
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Const
 from lpx.ir import traverse
 from lpx.ir.nodes import Alloc, Check, Function, Param, Seq, Stmt
+from lpx.records import record, replace
 
 GROWTH = 4
 """How many times larger than the constants it is made from a prepared buffer may be."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Separated:
     """`main` runs at every call. `preparation` runs once before; its outputs are the last parameters of `main`.
 

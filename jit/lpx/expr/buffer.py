@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lpx.dtypes import DType
 from lpx.expr.text import Shown
+from lpx.records import record
 
 if TYPE_CHECKING:
     from lpx.expr.nodes import Expr, Var
@@ -18,7 +18,11 @@ registers, so every access has constant indices once loops are unrolled and vect
 Space = Literal["memory", "lane_register"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+DEFAULT_ALIGNMENT = 64
+"""Bytes."""
+
+
+@record(eq=False, repr=False)
 class Layout(Shown):
     """A bijection from a logical index to a physical one.
 
@@ -33,7 +37,7 @@ class Layout(Shown):
     space: Space = "memory"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Buffer(Shown):
     """Storage for `shape` elements of `dtype`. Its name is a hint; identity counts.
 
@@ -45,7 +49,7 @@ class Buffer(Shown):
     dtype: DType
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...] | None = None
-    alignment: int = 64
+    alignment: int = DEFAULT_ALIGNMENT
     scope: Scope = "global"
     layout: Layout | None = None
 

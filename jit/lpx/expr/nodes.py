@@ -7,10 +7,11 @@ operators), which checks operands and folds nothing; rewriting rules live in `lp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from lpx.dtypes import DType
+from lpx.records import record
 
 if TYPE_CHECKING:
     from lpx.expr.buffer import Buffer
@@ -34,7 +35,7 @@ CompareOp = Literal["eq", "ne", "lt", "le"]
 AxisKind = Literal["spatial", "reduce", "sequential"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Expr(Operators, Shown):
     """Base of all expressions."""
 
@@ -42,14 +43,14 @@ class Expr(Operators, Shown):
     lanes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Var(Expr):
     """A scalar variable: a loop counter, a symbolic extent, a let-bound value. Its name is a hint; identity counts."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Const(Expr):
     """A scalar constant, already in range of its dtype (a bool or int for bool and integer dtypes, else a float).
 
@@ -59,7 +60,7 @@ class Const(Expr):
     value: int | float
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Unary(Expr):
     """`op a`."""
 
@@ -67,7 +68,7 @@ class Unary(Expr):
     a: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Binary(Expr):
     """`a op b`; both operands have the node's dtype and lanes."""
 
@@ -76,7 +77,7 @@ class Binary(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Compare(Expr):
     """`a op b` as a bool; the operands share dtype and lanes. Comparisons with NaN are false, but `ne` is true."""
 
@@ -85,7 +86,7 @@ class Compare(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Select(Expr):
     """`a` where `cond` else `b`, lane by lane. Memory is read only on behalf of the side that is taken."""
 
@@ -94,7 +95,7 @@ class Select(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Cast(Expr):
     """Value conversion to `dtype`: floats round to nearest even; float to integer truncates and saturates, NaN to 0;
     integers wrap; anything to bool is `!= 0`.
@@ -103,14 +104,14 @@ class Cast(Expr):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Bitcast(Expr):
     """The same bits as another dtype of the same width."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Load(Expr):
     """Element(s) of a buffer. One index may be a vector (or several of equal lanes): a contiguous, strided or gathered
     read. `mask` is a bool of the same lanes: lanes that are off touch no memory and give 0.
@@ -121,7 +122,7 @@ class Load(Expr):
     mask: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AddressOf(Expr):
     """The address of an element, as an operand of a hardware operation, a prefetch or an extern call."""
 
@@ -129,7 +130,7 @@ class AddressOf(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Ramp(Expr):
     """The vector base, base + stride, ..., base + (lanes - 1) * stride of a scalar base and stride."""
 
@@ -137,14 +138,14 @@ class Ramp(Expr):
     stride: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Broadcast(Expr):
     """A scalar repeated in every lane."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Shuffle(Expr):
     """Lanes picked by constant index from the concatenation of `vectors`; with one index, a scalar extract."""
 
@@ -152,7 +153,7 @@ class Shuffle(Expr):
     indices: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class HorizontalReduce(Expr):
     """All lanes of a vector combined into a scalar, pairwise in halving steps: lane i with lane i + lanes/2, and so on
     (an odd lane at the end of a step is carried over). The order is part of the meaning.
@@ -162,7 +163,7 @@ class HorizontalReduce(Expr):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Call(Expr):
     """A mathematical function or one hardware operation, applied lane by lane unless the operation says otherwise."""
 
@@ -170,7 +171,7 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Axis(Shown):
     """An iteration axis: `var` runs over [0, extent).
 

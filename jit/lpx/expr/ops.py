@@ -7,14 +7,15 @@ is in `lpx.expr.vecmath`; how an operation is emitted is in `lpx.codegen`; what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from lpx.records import record
 
 OpKind = Literal["math", "primitive", "hardware", "extern"]
 Domain = Literal["float", "number", "integer", "any"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op:
     """One operation.
 

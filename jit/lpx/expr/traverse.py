@@ -6,13 +6,13 @@ A rewriter that changes nothing returns the same object, and a node used twice i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Any, TypeVar, cast
 
 from lpx.expr import build, nodes
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr
+from lpx.records import replace
 
 Children = tuple[Expr, ...]
 Rebuild = Callable[[Any, Sequence[Expr]], Expr]

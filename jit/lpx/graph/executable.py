@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -25,13 +25,14 @@ from lpx.graph.builder import define_graph
 from lpx.graph.nodes import Graph, Value, print_graph
 from lpx.graph.partition import Group, partition
 from lpx.ir.nodes import Function
+from lpx.records import record, replace
 from lpx.runtime.objects import LinkedObject
 from lpx.runtime.signature import Dimension, Parameter, Role, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.target import Target
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Executable:
     """A compiled graph. Arguments are the graph's inputs, results its outputs."""
 

@@ -8,17 +8,17 @@ Inference", 2020).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from lpx.graph import shapes
 from lpx.graph.nodes import Value
 from lpx.graph.partition import Group
+from lpx.records import record
 
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryPlan:
     """Byte offsets of intermediate values in a workspace of `size` bytes."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from lpx.dtypes import DType
 from lpx.expr.nodes import Expr
 from lpx.graph.operator import AttrValue, Operator
+from lpx.records import record
 from lpx.source import Span
 
 Dim = int | Expr
 Shape = tuple[Dim, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Value:
     """One tensor of a graph."""
 
@@ -36,7 +37,7 @@ class Value:
         return f"{self.dtype}[{', '.join(str(d) for d in self.shape)}]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Node:
     """One use of an operator. An input is None where an optional operand is not given."""
 
@@ -47,7 +48,7 @@ class Node:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Graph:
     """Inputs, nodes in running order, outputs, and the constants they use."""
 

@@ -7,11 +7,11 @@ running its definition, kernels are built from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from lpx import te
 from lpx.expr.nodes import Expr
+from lpx.records import record
 
 AttrValue = bool | int | float | str | None | Expr | tuple[Any, ...]
 OperatorKind = Literal["elementwise", "injective", "reduction", "contraction", "opaque"]
@@ -26,7 +26,7 @@ kernel alone.
 Definition = Callable[[Sequence[te.Tensor | None], Mapping[str, AttrValue]], Sequence[te.Tensor]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operator:
     """`define(inputs, attrs)` gives the output tensors, and raises an lpx error for operands it does not take."""
 

@@ -14,12 +14,13 @@ from typing import cast
 from lpx.graph import shapes
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operator import OperatorKind
+from lpx.records import record
 
 _VIEWS = frozenset({"reshape", "transpose", "broadcast", "slice"})
 """Operators that only say where to read: they are computed as part of whatever reads them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Group:
     """Nodes of one kernel in running order, the values it reads from outside and those it hands out."""
 

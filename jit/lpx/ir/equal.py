@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from lpx.expr import traverse
@@ -12,6 +11,7 @@ from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import nodes
 from lpx.ir.nodes import Attr, Function, Module, Stmt
 from lpx.ir.traverse import substatements
+from lpx.records import field_names
 
 
 def structural_equal(a: Function, b: Function) -> bool:
@@ -80,7 +80,7 @@ class _Comparison:
         return type(a) is type(b) and self._same_fields(a, b)
 
     def _same_fields(self, a: Stmt, b: Stmt, skip: str = "") -> bool:
-        names = [f.name for f in fields(a) if f.name not in ("span", skip)]
+        names = [name for name in field_names(type(a)) if name not in ("span", skip)]
         return all(self._same_field(a, name, getattr(a, name), getattr(b, name)) for name in names)
 
     def _same_field(self, stmt: Stmt, name: str, a: Any, b: Any) -> bool:

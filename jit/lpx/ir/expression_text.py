@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ import numpy as np
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import build, nodes, ops, traverse
-from lpx.expr.buffer import Buffer, Layout
+from lpx.expr.buffer import DEFAULT_ALIGNMENT, Buffer, Layout
 from lpx.expr.nodes import Expr
 from lpx.ir.names import FLOAT_SUFFIX, INTEGER_SUFFIX, Names, quote
+from lpx.records import record
 
 COMPARE, ATOM, UNARY = 1, 9, 8
 BINARY_SIGNS: dict[str, tuple[str, int]] = {
@@ -45,7 +45,7 @@ _MAX_HEIGHT = 24  # nesting of one text; the parser takes more than twice as muc
 MARK_BEGIN, MARK_END = "\x01", "\x02"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Text:
     """A text and how tightly its outermost operator binds."""
 
@@ -100,7 +100,7 @@ class ExpressionWriter:
         parts = [f"{buffer.dtype}[{self.listed(buffer.shape)}]"]
         if buffer.strides is not None:
             parts.append(f"strides({self.listed(buffer.strides)})")
-        if buffer.alignment != Buffer.__dataclass_fields__["alignment"].default:
+        if buffer.alignment != DEFAULT_ALIGNMENT:
             parts.append(f"align({buffer.alignment})")
         if buffer.scope != "global":
             parts.append(f"scope({buffer.scope})")

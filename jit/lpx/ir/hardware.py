@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lpx import dtypes
@@ -17,12 +16,13 @@ from lpx.errors import DefinitionError, UnsupportedError
 from lpx.expr import build
 from lpx.expr.ops import Op
 from lpx.ir.scalars import fma_float32
+from lpx.records import record
 
 Lanes = Sequence[Any]
 """The lanes of one operand: numbers, or one `Address` (of `lpx.ir.interpreter.storage`) to `read` and `write`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Meaning:
     """What an operation computes.
 

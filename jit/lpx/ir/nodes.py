@@ -11,7 +11,7 @@ by its `Buffer`. The IR moves through three stages, each with a verifier of its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, BinaryOp, Expr, Var
 from lpx.expr.text import Shown
+from lpx.records import record
 from lpx.source import Span
 
 ForKind = Literal["serial", "parallel", "vectorized", "unrolled", "bound"]
@@ -39,21 +40,21 @@ def no_attrs() -> Mapping[str, Attr]:
     return _NO_ATTRS
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Stmt(Shown):
     """Base of all statements; `span` is the user's line it came from."""
 
     span: Span | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Seq(Stmt):
     """Statements run in order; an empty one does nothing."""
 
     stmts: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class For(Stmt):
     """`var` runs over [start, start + extent); an extent below 1 runs nothing.
 
@@ -72,7 +73,7 @@ class For(Stmt):
     pragmas: Mapping[str, Attr] = field(default_factory=no_attrs)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class ParallelRegion(Stmt):
     """Every thread of the pool runs the body; `parallel` loops directly in it (through Seq, If, serial loops) are
     shared among the threads, other statements are run by each. Threads meet only at `Barrier("region")` and the end.
@@ -81,7 +82,7 @@ class ParallelRegion(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class If(Stmt):
     """`then` where the scalar bool `cond` holds, else `orelse`."""
 
@@ -90,7 +91,7 @@ class If(Stmt):
     orelse: Stmt | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class While(Stmt):
     """The body again and again, as long as the scalar bool `cond` holds before it."""
 
@@ -98,7 +99,7 @@ class While(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Let(Stmt):
     """`var` is `value` within the body."""
 
@@ -107,7 +108,7 @@ class Let(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Block(Stmt):
     """A unit of computation with axes of its own, bound to expressions of the loops around it.
 
@@ -125,7 +126,7 @@ class Block(Stmt):
     attrs: Mapping[str, Attr] = field(default_factory=no_attrs)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Store(Stmt):
     """buffer[indices] = value; lanes whose `mask` is off write nothing."""
 
@@ -135,7 +136,7 @@ class Store(Stmt):
     mask: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AtomicUpdate(Stmt):
     """buffer[indices] = buffer[indices] op value, as one step that no other thread sees half done."""
 
@@ -145,7 +146,7 @@ class AtomicUpdate(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Alloc(Stmt):
     """`buffer` exists, uninitialised, within the body; inside a parallel loop each iteration has its own."""
 
@@ -153,14 +154,14 @@ class Alloc(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Barrier(Stmt):
     """All threads of the scope arrive before any goes on."""
 
     scope: BarrierScope
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AsyncCopy(Stmt):
     """Start copying `count` consecutive elements (of the last axis); the target is undefined until waited for."""
 
@@ -171,26 +172,26 @@ class AsyncCopy(Stmt):
     count: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AsyncCommit(Stmt):
     """Close the group of copies started by this thread since the last commit."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AsyncWait(Stmt):
     """Wait until at most `pending` committed groups of this thread are unfinished."""
 
     pending: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Evaluate(Stmt):
     """An operation run for its effect."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class CallFunction(Stmt):
     """Run another function of the module on buffers and extents."""
 
@@ -199,7 +200,7 @@ class CallFunction(Stmt):
     extents: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Check(Stmt):
     """Unless `cond` holds (in every lane), the kernel stops and raises RuntimeCheckError with `message`."""
 
@@ -207,7 +208,7 @@ class Check(Stmt):
     message: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Param(Shown):
     """A buffer parameter: `out` is written entirely and not read before, `inout` is read and written; a `constant`
     is an `in` whose elements are the same for every call.
@@ -222,7 +223,7 @@ class Param(Shown):
         return self.role in ("in", "constant")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Function(Shown):
     """A kernel: buffer parameters, then symbolic extents (non-negative), then the statement that runs.
 
@@ -246,7 +247,7 @@ class Function(Shown):
         return "flat" if stage == "flat" else "scheduled"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Module(Shown):
     """Functions that call each other; `entry` is the one callers run. A function's large constants are bound by
     pointer, never printed into code.

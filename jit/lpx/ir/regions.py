@@ -8,7 +8,6 @@ box may reach beyond the buffer (`clip`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
@@ -18,9 +17,10 @@ from lpx.expr.nodes import AddressOf, Broadcast, Expr, Load, Ramp, Var
 from lpx.ir import nodes
 from lpx.ir.nodes import Stmt
 from lpx.ir.traverse import expressions, substatements
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     """A box of a buffer: for each dimension its first index and its extent."""
 
@@ -28,7 +28,7 @@ class Region:
     ranges: tuple[tuple[Expr, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Box:
     """Inclusive bounds per dimension; None where they are not known."""
 
@@ -66,7 +66,7 @@ def _clip(bounds: tuple[Expr, Expr], size: Expr, analyzer: Analyzer) -> tuple[Ex
     return analyzer.simplify(low), analyzer.simplify(build.maximum(end - low, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Inside:
     """What is known at a place inside the statement: ranges, values of lets and axes, and variables to eliminate."""
 

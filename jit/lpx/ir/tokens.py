@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from lpx.errors import ParseError
 from lpx.ir.names import NAME
+from lpx.records import record
 
 TokenKind = Literal["name", "number", "string", "shared", "sign", "end"]
 
@@ -32,7 +32,7 @@ _KINDS: dict[str | None, TokenKind] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Token:
     """One token and where it starts in the text."""
 

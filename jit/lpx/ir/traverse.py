@@ -7,7 +7,6 @@ else is built on the three. A rewriter that changes nothing returns the same obj
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Any
 
@@ -16,6 +15,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Expr, Load, Var
 from lpx.ir import nodes
 from lpx.ir.nodes import Stmt
+from lpx.records import replace
 
 _SUBSTATEMENTS: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
     nodes.Seq: lambda s: s.stmts,

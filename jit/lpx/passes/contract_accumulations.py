@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.expr import build
 from lpx.expr.nodes import Binary, Expr, Load
 from lpx.expr.traverse import structural_equal
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Function, Stmt, Store
+from lpx.records import record, replace
 
 _CONTRACTED = ("float32", "float64")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContractAccumulations:
     """In the update of a reduction, compute `acc + x * y` and `acc - x * y` by one `fma`.
 

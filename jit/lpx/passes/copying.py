@@ -7,7 +7,6 @@ fresh ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
@@ -15,6 +14,7 @@ from lpx.expr.nodes import Const, Expr, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
 from lpx.passes.folding import fold, is_false, is_true
+from lpx.records import replace
 
 
 def instantiate(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:

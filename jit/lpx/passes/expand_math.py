@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.expr import traverse as expr_traverse
 from lpx.expr import vecmath
 from lpx.expr.nodes import Call, Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import Function
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExpandMath:
     """Replace `exp`, `tanh`, ... by the arithmetic of `lpx.expr.vecmath`, over whatever lanes they have.
 

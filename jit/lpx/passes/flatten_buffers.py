@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,10 @@ from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import fold
 from lpx.passes.lane_indices import as_ramp
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlattenBuffers:
     """Give every buffer one axis, and every access the index of its element in memory.
 

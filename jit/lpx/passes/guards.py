@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from lpx import dtypes
@@ -17,11 +16,12 @@ from lpx.ir.nodes import For, Stmt
 from lpx.passes import knowledge
 from lpx.passes.copying import decided
 from lpx.passes.folding import FALSE, TRUE, conjuncts, fold
+from lpx.records import record
 
 Side = Literal["below", "above"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cut:
     """`guards` hold for all values of a loop's variable on one `side` of `point` (which is itself above).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from lpx.arith.affine import AffineForm, Term
@@ -14,6 +13,7 @@ from lpx.expr.nodes import AddressOf, Call, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.hardware import PREFETCH
 from lpx.ir.nodes import For, Stmt
+from lpx.records import record
 
 
 def can_interleave(loop: For, lanes: int) -> bool:
@@ -32,7 +32,7 @@ def can_interleave(loop: For, lanes: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Access:
     indices: tuple[Expr, ...]
     is_store: bool

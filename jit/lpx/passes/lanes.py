@@ -7,7 +7,6 @@ private to an iteration gets one more axis. What has no vector form is repeated 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
@@ -21,6 +20,7 @@ from lpx.passes import knowledge
 from lpx.passes.copying import instantiate
 from lpx.passes.folding import conjunction, conjuncts, fold
 from lpx.passes.masking import aligned, both, guard, negated
+from lpx.records import record, replace
 
 _SCALAR_ONLY = (
     expr_nodes.AddressOf,
@@ -31,7 +31,7 @@ _SCALAR_ONLY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """Where a statement stands: the lanes that are on (None: all), and what is known there."""
 

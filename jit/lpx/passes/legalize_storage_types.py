@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx import dtypes
 from lpx.errors import CompileError
 from lpx.expr import build, nodes
@@ -11,9 +9,10 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import Function
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LegalizeStorageTypes:
     """Compute float16, bfloat16 and float8 arithmetic in float32 and round each result to its own dtype.
 

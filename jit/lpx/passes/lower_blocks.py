@@ -7,8 +7,6 @@ with the update under `if all reduce axes are 0`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.arith.analyzer import Analyzer
 from lpx.errors import InternalError
 from lpx.expr import build
@@ -20,12 +18,13 @@ from lpx.ir.hardware import PREFETCH
 from lpx.ir.nodes import Alloc, Block, Evaluate, For, Function, If, Let, Stmt
 from lpx.passes.copying import instantiate
 from lpx.passes.folding import conjunction, conjuncts, constant
+from lpx.records import record, replace
 
 Path = tuple[Stmt, ...]
 """Statements around a position, outermost first. An `If` stands for its condition: its block is in `then`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LowerBlocks:
     """Replace every block by its statements.
 
@@ -87,7 +86,7 @@ def _guarded(block: Block, init: Stmt) -> Stmt:
     return init if first is None else If(first, init)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InitNest:
     """An initialisation nest and the reduce loop it goes before."""
 

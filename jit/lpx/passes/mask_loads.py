@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
@@ -12,9 +12,10 @@ from lpx.ir import traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.masking import both, masked, may_fail, negated, safe_division
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MaskLoads:
     """Mask loads, and guard integer divisions, that only the taken side of a `Select` may evaluate.
 

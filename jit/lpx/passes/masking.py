@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build, nodes
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr, Load
 from lpx.passes.folding import fold, is_true
+from lpx.records import replace
 
 DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 

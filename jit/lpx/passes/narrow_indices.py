@@ -7,7 +7,6 @@ gather or one comparison does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
@@ -18,12 +17,13 @@ from lpx.ir import traverse
 from lpx.ir.nodes import AtomicUpdate, Function, Stmt, Store
 from lpx.passes import knowledge
 from lpx.passes.folding import constant, fold, line
+from lpx.records import record, replace
 
 _NARROW = dtypes.int32
 _ARITHMETIC = ("add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NarrowIndices:
     """Compute gathered indices in int32 where every step fits, and masks of consecutive lanes in int32 always.
 

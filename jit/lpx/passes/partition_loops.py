@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr.nodes import Expr
@@ -13,9 +11,10 @@ from lpx.passes import knowledge
 from lpx.passes.copying import rebind
 from lpx.passes.folding import constant
 from lpx.passes.guards import Cut, find_cut, settle
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartitionLoops:
     """Cut loops at the points from where, or up to where, guards in them hold for all iterations inside.
 
@@ -35,7 +34,7 @@ class PartitionLoops:
         return function if body is function.body else replace(function, body=rebind(body))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Interest:
     """Which guards a loop may be cut for: none of `ignored`, and those of selects only in main parts, not in edges."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lpx import knobs
@@ -28,6 +27,7 @@ from lpx.passes.simplify import Simplify
 from lpx.passes.transpose_tiles import TransposeTiles
 from lpx.passes.unroll_loops import UnrollLoops
 from lpx.passes.vectorize_loops import VectorizeLoops
+from lpx.records import record
 from lpx.target import Target
 
 Pass = Callable[[Function], Function]
@@ -57,7 +57,7 @@ PIPELINES: Mapping[str, tuple[Pass, ...]] = {"cpu": CPU}
 """The pipeline of each kind of target."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoweredResult:
     """A function ready for code generation, and the seconds each pass took, in order."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
@@ -15,11 +14,12 @@ from lpx.ir.nodes import Alloc, For, Function, Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import constant
 from lpx.passes.written_regions import writes_before_reading
+from lpx.records import record, replace
 
 _PRIVATE_KINDS = ("parallel", "vectorized", "unrolled", "bound")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanAllocations:
     """Move each allocation into the loops that all accesses are in, and shrink it to what one iteration touches.
 
@@ -124,7 +124,7 @@ def _depends(expr: Expr, variables: set[Var]) -> bool:
     return bool(expr_traverse.free_vars(expr) & variables)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Side:
     """The part of an axis that is used: `extent` indices from `base`."""
 

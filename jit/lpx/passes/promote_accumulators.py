@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
@@ -24,9 +23,10 @@ from lpx.passes.register_slots import (
     place_of,
     same_conditions,
 )
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PromoteAccumulators:
     """Keep what a serial loop accumulates in `register` buffers: read before the loop, written back after it.
 
@@ -153,7 +153,7 @@ class _Promotion:
         return traverse.rebuild(stmt, [self.visit(stmt.body, analyzer)], [])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Tile:
     """Places of a buffer that are kept in a buffer of registers."""
 

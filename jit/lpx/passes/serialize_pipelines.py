@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.ir import traverse
 from lpx.ir.nodes import For, Function, Stmt
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SerializePipelines:
     """Forget the stages of loops: the statements of an iteration run one after another, as they are written.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.arith.analyzer import Analyzer
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Const, Expr, Var
@@ -12,11 +10,12 @@ from lpx.ir.nodes import Function, Seq, Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import FALSE, conjunction, conjuncts, constant
 from lpx.passes.masking import negated
+from lpx.records import record, replace
 
 _NOTHING = Seq(())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Simplify:
     """Simplify every expression and drop what has no effect.
 

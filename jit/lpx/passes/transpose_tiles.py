@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
@@ -14,12 +13,13 @@ from lpx.ir import traverse
 from lpx.ir.nodes import Alloc, For, Function, Seq, Stmt, Store
 from lpx.passes.folding import constant, fold
 from lpx.passes.lanes import lane_of
+from lpx.records import record, replace
 
 BLOCK_BITS = 128
 """Bits that unpacking instructions treat as one block; blocks of a register change places as wholes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposeTiles:
     """Where an unrolled loop reads columns of a tile, lanes being rows, read the rows and transpose them in registers.
 
@@ -54,7 +54,7 @@ class TransposeTiles:
         return _transposed(stmt, tiles) if tiles else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Tile:
     """What a loop of `extent` iterations reads by `load`: in iteration l, column `first` + l of `lanes` rows."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.ir import traverse
 from lpx.ir.nodes import For, Function, Stmt
 from lpx.passes.copying import decided, instantiate
 from lpx.passes.folding import constant, fold
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnrollLoops:
     """Copy out each `unrolled` loop, and each serial loop with the pragma `unroll`, that has a constant extent.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.ir import traverse
@@ -13,9 +11,10 @@ from lpx.passes.copying import instantiate
 from lpx.passes.folding import constant, fold
 from lpx.passes.lane_dependence import can_interleave
 from lpx.passes.lanes import widen_loop
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorizeLoops:
     """Run the iterations of each `vectorized` loop side by side, in the lanes of vectors.
 

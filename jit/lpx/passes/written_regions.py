@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build, nodes
@@ -16,9 +15,10 @@ from lpx.ir.nodes import For, Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import conjuncts, fold
 from lpx.passes.masking import negated
+from lpx.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Side:
     """Along one axis, the indices from `low` to `high` that are within all of `floors` and `ceilings`, inclusive."""
 
@@ -32,7 +32,7 @@ class Side:
         return (self.low, self.high, *self.floors, *self.ceilings)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Box:
     """Elements that have been written, provided that all of `conds` hold."""
 

@@ -16,6 +16,7 @@ from typing import Literal
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Binary, Cast, Const, Expr, Load, Var
+from lpx.records import record
 from lpx.rules.elementwise import share
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
@@ -50,7 +51,7 @@ class Contraction:
     inner: tuple[Axis, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiles:
     """Sizes of blocks, in iterations: register tile `rows` x `columns`, `depth` of a panel, `block` of rows."""
 
@@ -156,7 +157,7 @@ def loops_inside(schedule: Schedule, name: str, outer: LoopHandle, variables: Se
     return [h for h in inside if h.var in bound]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Plan:
     """How one contraction is scheduled. `host` is the block whose loops are tiled: the epilogue, or the contraction.
 

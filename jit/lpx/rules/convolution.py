@@ -16,6 +16,7 @@ from math import prod
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Const, Var
+from lpx.records import record
 from lpx.rules import contraction
 from lpx.rules.contraction import Contraction
 from lpx.rules.elementwise import share
@@ -56,7 +57,7 @@ class Convolution:
         return self.contraction.inner
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tile:
     """Sizes of a register tile: `rows` x `columns` pixels by `filters`."""
 
@@ -114,7 +115,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     return note + (f", {fused} applied to each tile" if fused else "")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Plan:
     """How one convolution is scheduled. `host` is the block that stores the result: an epilogue, or a plain copy.
 

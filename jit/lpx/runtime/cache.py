@@ -25,12 +25,12 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lpx import knobs
 from lpx.errors import CacheWarning
+from lpx.records import record
 
 LIMIT_BYTES = 1 << 30
 """Size above which the entries used longest ago are removed."""
@@ -41,7 +41,7 @@ _SUFFIX = ".lpxo"
 _STORES_BETWEEN_PRUNES = 256
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """What the cache holds for a key: an object file, and the caller's metadata (JSON values)."""
 

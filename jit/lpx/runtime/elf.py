@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from lpx.records import record
 
 _SYMBOL_TABLE = 2  # section type
 _SYMBOL_BYTES = 24
@@ -12,7 +13,7 @@ _UNDEFINED = 0  # section index
 _FUNCTION = 2  # low bits of a symbol's info
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """One entry of the symbol table: `section` is its section's index, `offset` its place there, `size` in bytes."""
 

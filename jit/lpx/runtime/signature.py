@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from lpx.dtypes import DType
 from lpx.errors import InternalError
+from lpx.records import record
 
 Role = Literal["in", "inout", "out", "bound"]
 Dimension = int | str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One buffer of a kernel, C-contiguous and aligned to its element.
 
@@ -30,7 +30,7 @@ class Parameter:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signature:
     """The buffers of a kernel in the order of its slots, then its symbolic extents.
 

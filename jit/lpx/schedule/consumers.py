@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
@@ -11,6 +10,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
+from lpx.records import record, replace
 from lpx.schedule import blocks, kinds, moving, queries, regions, rewriting
 from lpx.schedule.dependence import pinned
 from lpx.schedule.errors import AccessError, ConsumerError, CoverageError, DependenceError, ProducerError
@@ -80,7 +80,7 @@ def _check_outputs_in_scope(function: Function, block: Block, where: Path) -> No
             raise ConsumerError(f"{buffer.name} exists only around the present place of {block.name}", mark=block)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Made:
     """One dimension of a tensor: what an iteration of the loop completes of it, and what all iterations do."""
 

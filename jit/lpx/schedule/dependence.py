@@ -10,19 +10,19 @@ dependence: its iterations may run in any order, or at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Binary, Expr, Var
 from lpx.ir.nodes import Block, For, Function
+from lpx.records import record
 from lpx.schedule import queries
 from lpx.schedule.linear import Linear, Term, linear
 from lpx.schedule.queries import Access, Path
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Conflict:
     """Two accesses of one buffer, one of them a write, and the loops around both that they pin."""
 

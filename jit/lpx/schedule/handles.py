@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from dataclasses import dataclass
 
 from lpx.expr.nodes import Var
+from lpx.records import record
 from lpx.schedule.errors import DeadHandleError, UnknownNameError
 from lpx.source import Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class LoopHandle:
     """A loop of a schedule, by its variable. One handle object exists per loop, so `is` compares handles."""
 
@@ -31,7 +31,7 @@ class LoopHandle:
         return f"<loop {self.var.name}>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockHandle:
     """A block of a schedule, by its name."""
 
@@ -41,7 +41,7 @@ class BlockHandle:
         return f"<block {self.name}>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Death:
     """How a loop or block ended: "was split into i_o, i_i", and the user's line that did it."""
 
@@ -49,7 +49,7 @@ class Death:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HandleTable:
     """Handles by loop variable, and the deaths of loops and blocks. Grows only; `Edit` adds to it on success."""
 

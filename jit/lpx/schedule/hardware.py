@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr, Load
 from lpx.ir import traverse
 from lpx.ir.nodes import AsyncCommit, AsyncCopy, AsyncWait, Block, For, Function, Seq, Stmt, Store
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, ConsumerError, ExtentError, LoopKindError, NestingError
 from lpx.schedule.handles import LoopHandle

@@ -7,7 +7,6 @@ and floats round as they did, and nothing is read that was not read before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from lpx.arith.analyzer import Analyzer
@@ -17,6 +16,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Alloc, Block, Function, Stmt, Store
+from lpx.records import replace
 from lpx.schedule import blocks, moving, queries, regions, rewriting
 from lpx.schedule.dependence import pinned
 from lpx.schedule.errors import (

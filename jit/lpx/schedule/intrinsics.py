@@ -7,7 +7,6 @@ statements around one hardware operation (its implementation). Tests compare the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from lpx import dtypes, te
@@ -18,10 +17,11 @@ from lpx.expr.nodes import Expr, Var
 from lpx.expr.ops import Op
 from lpx.ir import hardware
 from lpx.ir.nodes import Function, Let, Stmt, Store
+from lpx.records import record
 from lpx.schedule.errors import AccessError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tile:
     """The elements of one operand of a description, where they are in the program.
 
@@ -69,7 +69,7 @@ Implementation = Callable[[Mapping[str, Tile], Expr], Stmt]
 lane of the warp (0 where the intrinsic is not `per_warp`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Intrinsic:
     """An operation on tiles. `description` makes a function of one loop nest around one reduction block.
 

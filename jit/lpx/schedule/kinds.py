@@ -7,13 +7,13 @@ is decided from the accesses themselves (`lpx.schedule.dependence`), not from wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import get_args
 
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import For, ForKind, Function, Stmt, ThreadAxis
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.dependence import Conflict, axis_kinds, conflicts_within
 from lpx.schedule.errors import DependenceError, ExtentError, LoopKindError, NestingError, OptionError

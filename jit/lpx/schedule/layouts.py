@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lpx.arith.iteration import IndexMap as Places
 from lpx.arith.iteration import read_index_map
 from lpx.expr import build
@@ -12,6 +10,7 @@ from lpx.expr.buffer import Buffer, Scope
 from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Stmt
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, DependenceError, OptionError
 from lpx.schedule.handles import BlockHandle

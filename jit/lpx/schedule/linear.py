@@ -7,18 +7,18 @@ Coefficients may be symbolic, as long as they are free of the variables.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lpx.arith.affine import Term as AffineTerm
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Expr, Var
+from lpx.records import record
 
 ZERO = build.const(0)
 ONE = build.const(1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Term:
     """`coefficient * atom`; the atom mentions chosen variables, the coefficient does not."""
 
@@ -26,7 +26,7 @@ class Term:
     coefficient: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Linear:
     """The sum of `terms` (no two over one atom) and of `rest`, which is free of the chosen variables."""
 

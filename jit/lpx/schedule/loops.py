@@ -7,13 +7,13 @@ result: moving reduce loops past each other changes the order in which a reducti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, cast
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import traverse as ir
 from lpx.ir.nodes import Attr, Block, For, Function, Stmt
+from lpx.records import replace
 from lpx.schedule import kinds, nesting, queries, rewriting
 from lpx.schedule.dependence import conflicts_within
 from lpx.schedule.errors import OptionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lpx.arith.analyzer import Analyzer
@@ -13,6 +13,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Binary, Const, Expr, Load, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, For, Stmt, Store
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, LoopKindError, NestingError, OptionError
 from lpx.schedule.handles import BlockHandle

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lpx.expr.buffer import Buffer
 from lpx.ir import traverse
 from lpx.ir.nodes import Barrier, Block, For, ParallelRegion, Seq, Stmt
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import LoopKindError, NestingError, OptionError
 from lpx.schedule.handles import LoopHandle

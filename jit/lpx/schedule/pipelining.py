@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
@@ -11,6 +10,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Axis, Binary, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Seq, Stmt
+from lpx.records import record, replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.dependence import pinned
 from lpx.schedule.errors import AccessError, DependenceError, NestingError, OptionError
@@ -77,7 +77,7 @@ def check_private(buffer: Buffer, loop: For) -> None:
         raise AccessError(f"{buffer.name} has strides of its own", hint="double_buffer first")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Versions:
     """Accesses to `old` become accesses to the version of `new` that belongs to an iteration of `loop`.
 

@@ -9,7 +9,6 @@ would be left out, read too early, or (where that matters) computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from lpx.arith.analyzer import Analyzer
@@ -18,6 +17,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
+from lpx.records import replace
 from lpx.schedule import blocks, inlining, moving, queries, regions, rewriting
 from lpx.schedule.consumers import place_behind
 from lpx.schedule.errors import (

@@ -6,7 +6,6 @@ Every answer is recomputed from the function: it is immutable, and a schedule's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse as expr_traverse
@@ -14,12 +13,13 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Const, Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Let, Seq, Stmt
+from lpx.records import record
 
 Path = tuple[Stmt, ...]
 """Statements from the root of the function down to, and with, a statement."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Access:
     """One access of a buffer by the last statement of `path`; `indices` are over the loops of the path.
 

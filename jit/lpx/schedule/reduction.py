@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 from lpx.expr import build
@@ -14,6 +13,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt, Store
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import BlockFormError, DependenceError, ExtentError, NestingError
 from lpx.schedule.handles import BlockHandle, LoopHandle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from lpx import dtypes
 from lpx.expr import build
@@ -12,6 +11,7 @@ from lpx.expr.buffer import Buffer, Scope
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, For, Function, Stmt, Store, ThreadAxis
+from lpx.records import record, replace
 from lpx.schedule import blocks, kinds, queries, rewriting
 from lpx.schedule.errors import CoverageError, DependenceError, ExtentError, OptionError
 from lpx.schedule.handles import BlockHandle, LoopHandle
@@ -86,7 +86,7 @@ def factor(edit: Edit, block: BlockLike, loop: LoopHandle, scope: Scope | None) 
     return BlockHandle(name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Parts:
     """An accumulation that is to be made in one part per iteration of `loop`, in `buffers`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from lpx.arith.analyzer import Analyzer
@@ -13,6 +12,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Binary, BinaryOp, Const, Expr, Load, Var
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Let, Seq, Stmt, Store
+from lpx.records import record, replace
 from lpx.schedule.errors import BlockFormError
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, ...]]
@@ -22,7 +22,7 @@ _OPERATIONS: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "bitand", "bito
 _HINT = "the primitive takes C[..] = C[..] op value with an init, for add, mul, min, max, and, or, xor"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accumulation:
     """`targets[indices] = combine(targets[indices], values)`, begun by the statement `start`."""
 
@@ -61,7 +61,7 @@ class Accumulation:
         return stmt
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation(Accumulation):
     """The accumulation of one value by an operation: `target[indices] = target[indices] op value`, from `first`."""
 

@@ -7,7 +7,6 @@ affine in the loops a strip is as tight as a strip can be; beyond, it may be too
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import gcd
 
 from lpx.arith.analyzer import Analyzer
@@ -15,11 +14,12 @@ from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir.nodes import Block, For, Stmt
+from lpx.records import record, replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.linear import ZERO, Linear, linear
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Strip:
     """The indices low, low + step, ..., `count` of them. `is_exact`: each of them is touched."""
 
@@ -99,7 +99,7 @@ def _smaller(analyzer: Analyzer, a: Expr, b: Expr) -> Expr:
     return b if analyzer.prove(b <= a) else build.minimum(a, b)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class AxisRange:
     """The values a new loop gives an axis, and the conditions that keep it in its domain."""
 

@@ -6,7 +6,6 @@ Every function here is pure. A statement is found by identity, a loop by its var
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
@@ -14,6 +13,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Binary, Expr, Load, Unary, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Seq, Stmt
+from lpx.records import replace
 
 
 def replace_statement(function: Function, old: Stmt, new: Stmt | None) -> Function:

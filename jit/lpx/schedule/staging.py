@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
@@ -11,6 +10,7 @@ from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, Stmt
+from lpx.records import replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import LoopKindError, NestingError, UnknownNameError
 from lpx.schedule.session import Edit

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 from lpx.expr import build
 from lpx.expr.buffer import Buffer, Scope
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Function
+from lpx.records import replace
 from lpx.schedule import blocks, queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, OptionError, OutputError
 from lpx.schedule.handles import BlockHandle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import cast
 
 from lpx.expr import build
@@ -11,6 +10,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Binary, Cast, Expr, Load, Unary, Var
 from lpx.ir.nodes import Block, For, Function, Stmt, Store
+from lpx.records import record, replace
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, ExtentError, MatchError, NestingError, OptionError
 from lpx.schedule.handles import BlockHandle, LoopHandle
@@ -52,7 +52,7 @@ def tensorize(edit: Edit, block: BlockLike, loop: LoopHandle, intrinsic: str) ->
     return BlockHandle(node.name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pattern:
     """A description taken apart: its loops, and its store over these loops."""
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Protocol
 
 from lpx.errors import TraceError
 from lpx.expr.nodes import Var
+from lpx.records import record, replace
 from lpx.schedule.values import Json, from_json, to_python
 from lpx.source import Span, capture
 
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """One application of a primitive, in stored form (`lpx.schedule.values`).
 
@@ -73,7 +74,7 @@ class Replayable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trace:
     """Instructions in the order they were applied."""
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from lpx import dtypes
 from lpx.errors import TraceError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Binary, Const, Expr, Var
+from lpx.records import record
 from lpx.schedule.errors import OptionError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -37,7 +37,7 @@ class SampledStr(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class IndexMap:
     """A function of indices as data: `targets` are expressions over `variables`. Call it to apply it."""
 

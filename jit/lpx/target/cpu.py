@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
 
+from lpx.records import record, replace
 from lpx.target import aarch64, host, riscv, x86
 from lpx.target.machine import Arch, Core, CpuMachine, VectorUnit, closure, without
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Family:
     """An instruction-set architecture: its cores, its features, and the vector registers those give.
 

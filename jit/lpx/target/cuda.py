@@ -7,11 +7,12 @@ versions are those of the PTX ISA manual's release notes, as LLVM's NVPTX back e
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import lru_cache
 
+from lpx.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class MmaShape:
     """One tensor-core multiply: m x n x k on the named element types, accumulated in `accumulate`."""
 
@@ -22,7 +23,7 @@ class MmaShape:
     accumulate: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CudaMachine:
     """A GPU, by its compute capability.
 
@@ -75,7 +76,7 @@ class CudaMachine:
         return 100 <= self.capability <= 110 and self.variant != ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """One row of the table: PTX version by variant, shared memory in KiB, and residency."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from lpx.records import record
 
 Arch = Literal["x86_64", "aarch64", "riscv64"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cache:
     """One level of cache: size and line in bytes, associativity, and how many cores share it."""
 
@@ -19,7 +20,7 @@ class Cache:
     shared_by: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Core:
     """What a processor's name implies, before features are added or removed.
 
@@ -37,7 +38,7 @@ class Core:
     vector_bits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorUnit:
     """The vector registers a set of features gives: width in bits, how many, and what they can do.
 
@@ -51,7 +52,7 @@ class VectorUnit:
     masked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CpuMachine:
     """A CPU: vector registers, multiply-add throughput, caches, cores and pages.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from lpx.errors import TargetError
+from lpx.records import record
 from lpx.target import cpu, cuda, host
 from lpx.target.cuda import CudaMachine
 from lpx.target.machine import Arch, CpuMachine
@@ -32,7 +32,7 @@ _SHORTCUTS: dict[str, tuple[Arch, str]] = {  # instruction sets that stand for a
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """What code is made for. Make one with `Target.parse`, which checks every name.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
@@ -12,12 +12,13 @@ from lpx.errors import IndexRangeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Cast, Compare, Const, Expr, Load, Select
 from lpx.ir.printer import print_expr
+from lpx.records import record
 from lpx.source import Span
 from lpx.te.shapes import knowledge
 from lpx.te.tensor import AxisVar, open_frames
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class IndexCheck:
     """A condition that must hold at run time wherever a definition is computed."""
 
@@ -48,7 +49,7 @@ def check_indices(
     return tuple(checks)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Guard:
     """What holds where an expression is computed: the conditions around it, outermost first."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import cast, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from lpx import dtypes
 from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import AxisKind, Expr, Var
+from lpx.records import record, replace
 from lpx.source import Span, capture
 from lpx.te.bounds import IndexCheck, check_indices
 from lpx.te.functions import Scalar
@@ -26,21 +27,21 @@ Body = Callable[..., object]
 """The function of a definition: from one variable per axis to the element there, or a tuple of elements."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Placeholder(Operation):
     """A tensor the caller passes; with `inout`, one that `te.update` may write."""
 
     inout: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Constant(Operation):
     """A tensor whose elements are known when it is defined."""
 
     array: NDArray[np.generic]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Compute(Operation):
     """Element-wise definitions, or reductions, of all outputs over the same axes.
 
@@ -121,7 +122,7 @@ def compute(shape: object, body: Body, name: str | Sequence[str] = "T") -> Tenso
     return outputs[: traced.count] if traced.is_tuple else outputs[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Traced:
     """What a body said: its values made plain. Of these, the first `count` are those the body returned; the others are
     further components that a reduction needs.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from lpx.expr.nodes import Expr
 from lpx.ir import nodes as ir
 from lpx.ir import traverse as ir_traverse
 from lpx.ir.printer import print_expr
+from lpx.records import replace
 from lpx.source import Span, capture
 from lpx.te.definition import Compute, Constant, Placeholder
 from lpx.te.nest import Nest, TimeLoop, block_nest

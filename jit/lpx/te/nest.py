@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Const, Expr, Load, Var
 from lpx.ir import nodes as ir
 from lpx.ir.traverse import sequence
+from lpx.records import record, replace
 from lpx.source import Span
 from lpx.te.bounds import IndexCheck
 from lpx.te.definition import is_component
@@ -17,7 +18,7 @@ from lpx.te.reduction import Reduce
 from lpx.te.tensor import AxisVar
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimeLoop:
     """The loop of a scan around the nests of its step: `loop` counts the steps up, whatever way the time runs."""
 
@@ -26,7 +27,7 @@ class TimeLoop:
     reverse: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nest:
     """A definition over `axes`: each of `values` is stored to its buffer of `targets`, all at `indices`.
 
@@ -79,7 +80,7 @@ def _started(nest: Nest) -> Nest:
     return replace(nest, reduce_axes=(), values=starts, checks=nest.start_checks)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Body:
     """Writes the statements of a block, in terms of the block's axes and of storage."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lpx.errors import DefinitionError
 from lpx.expr import traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load
+from lpx.records import record
 from lpx.te.definition import Compute, Placeholder
 from lpx.te.reduction import Reduce
 from lpx.te.scan import Scan, ScanState
@@ -26,7 +26,7 @@ _Members = Mapping[Level, Sequence[Operation]]
 _Edges = dict[Operation, dict[Operation, None]]  # from an operation to those that must run before it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """The operations of each level in the order they run, and for each tensor the buffer that holds its elements."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast, overload
 
@@ -18,6 +17,7 @@ from lpx.dtypes import DType
 from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Expr, Load, Var
+from lpx.records import record, replace
 from lpx.source import Span, capture
 from lpx.te.functions import Scalar
 from lpx.te.shapes import parse_dtype, parse_extent
@@ -31,7 +31,7 @@ Identity = Positional[object, DType]
 """From the dtypes of the values to what combining leaves any value unchanged by: numbers or expressions."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Reduce(Expr):
     """Component `position` of a reduction of `values` over `axes`; `start` holds the accumulators' first values.
 
@@ -46,7 +46,7 @@ class Reduce(Expr):
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Reducer:
     """An associative combination with its identity, over one value or a tuple of values."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast, overload
 
 from lpx import dtypes
 from lpx.errors import DefinitionError, DTypeError, ShapeError
 from lpx.expr.nodes import Expr
+from lpx.records import record
 from lpx.source import Span, capture
 from lpx.te.definition import Compute, compute, parameter_names
 from lpx.te.functions import Scalar
@@ -22,12 +22,12 @@ Init = Tensor | tuple[object, Positional[Scalar, Expr]]
 """The value of a state before the first step: a tensor, or a shape and a function that define one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class ScanState(Operation):
     """A state as the step finds it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class State:
     """One state of a scan: its value before the first step, before a step, and after a step.
 
@@ -40,7 +40,7 @@ class State:
     keep: Keep
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Scan(Operation):
     """The outputs are, for each state, its last value or (with a leading axis for the time) all its values."""
 

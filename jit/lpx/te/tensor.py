@@ -7,7 +7,7 @@ everything it depends on.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, cast
 
 import numpy as np
@@ -19,13 +19,14 @@ from lpx.expr import build, traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AxisKind, Const, Expr, Load, Var
 from lpx.ir.printer import print_expr
+from lpx.records import record
 from lpx.source import Span, capture
 
 Dim = int | Expr
 """One entry of a shape as users give and get it: a number, or an expression over symbols (`te.var`)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class AxisVar(Var):
     """The variable of one axis of a definition: it runs over [0, extent).
 
@@ -36,7 +37,7 @@ class AxisVar(Var):
     kind: AxisKind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Frame:
     """The step of a scan, within which `time` and the tensors defined there have a value."""
 
@@ -48,7 +49,7 @@ open_frames: ContextVar[tuple[Frame, ...]] = ContextVar("open_frames", default=(
 """The scans whose steps are being written down, outermost first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Operation:
     """What defines one or more tensors. `scope` holds the scans in whose steps it was written, outermost first."""
 
@@ -57,14 +58,14 @@ class Operation:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class TensorBuffer(Buffer):
     """The buffer of a tensor."""
 
     tensor: Tensor = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class TensorRead(Load):
     """A read that remembers the user's line until its index has been checked; definitions hold plain loads."""
 

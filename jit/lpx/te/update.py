@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lpx.arith.affine import AffineForm
 from lpx.errors import DefinitionError, DTypeError
 from lpx.expr import build, traverse
 from lpx.expr.nodes import Const, Expr, Load
+from lpx.records import record
 from lpx.source import Span, capture
 from lpx.te.definition import Compute, Constant, Placeholder, Traced, index_checks, trace
 from lpx.te.functions import Scalar
@@ -18,7 +18,7 @@ from lpx.te.signatures import Positional
 from lpx.te.tensor import AxisVar, Tensor, check_open, open_frames, plain
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Update(Compute):
     """Writes `values[0]` to the elements `indices` of `target`; the output is `target` as it is afterwards."""
 

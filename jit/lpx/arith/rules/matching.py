@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from lpx.arith.folding import fold
@@ -17,6 +16,7 @@ from lpx.arith.rules.rule import CONSTANTS, Condition, Domain, Family, Match, Ru
 from lpx.dtypes import DType
 from lpx.expr import nodes, traverse
 from lpx.expr.nodes import Const, Expr, Var
+from lpx.records import record
 
 Number = Callable[[Expr], int]
 """The structural number of an expression: equal numbers, equal expressions."""
@@ -44,7 +44,7 @@ FAMILIES: tuple[Family, ...] = (
 _COMMUTATIVE = frozenset(("add", "mul", "min", "max", "bitand", "bitor", "bitxor", "eq", "ne"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Candidate:
     """A rule with its operands in one order."""
 

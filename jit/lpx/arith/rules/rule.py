@@ -9,7 +9,7 @@ matched.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from lpx import dtypes
@@ -17,6 +17,7 @@ from lpx.dtypes import DType
 from lpx.errors import InternalError
 from lpx.expr import build
 from lpx.expr.nodes import Const, Expr, Var
+from lpx.records import record
 
 Domain = Literal["integer", "float", "bool", "any"]
 
@@ -29,7 +30,7 @@ ZERO, TRUE, FALSE = build.const(0), build.const(True), build.const(False)
 CONSTANTS = frozenset((c1, c2, f1, f2))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Match:
     """What the variables of a pattern stand for, and the dtype of the operands of the node that matched."""
 
@@ -52,7 +53,7 @@ def always(_: Match) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """`pattern` may be replaced by `replacement` where `when` holds of what matched."""
 
@@ -61,7 +62,7 @@ class Rule:
     when: Condition = field(default=always)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Family:
     """Rules for nodes whose operands (for `Select`: sides) are of one domain."""
 

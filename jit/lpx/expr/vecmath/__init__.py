@@ -8,7 +8,6 @@ the bit on all targets. Special values follow C99 (Annex F).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lpx.errors import InternalError
 from lpx.expr.nodes import Call, Expr
@@ -23,9 +22,10 @@ from lpx.expr.vecmath import (
     trigonometric,
 )
 from lpx.expr.vecmath.formats import format_of
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expansion:
     """How a function is computed, and bounds of its error in units of the last place, for float32 and float64.
 

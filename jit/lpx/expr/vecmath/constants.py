@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from fractions import Fraction
 
 from lpx.expr.vecmath.formats import Format
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A real number by its decimal digits."""
 

@@ -7,13 +7,12 @@ for basic building blocks of double-word arithmetic", 2017.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx.expr.nodes import Expr
 from lpx.expr.vecmath.operations import Operand, fma
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DoubleWord:
     """high + low, where `low` is at most half a unit in the last place of `high`."""
 

@@ -6,14 +6,13 @@ n comes out of adding a large constant, which rounds and leaves n in the lowest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.expr.vecmath.constants import LN2, LOG2_E
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.operations import clamp, fma, from_bits, magnitude, power_of_two, to_bits
 from lpx.expr.vecmath.polynomial import horner
+from lpx.records import record
 
 # (e**r - 1 - r) / r**2 on |r| <= ln(2) / 2, least error relative to e**r
 EXP_32 = (0.4999999403953552, 0.16666516661643982, 0.041668105870485306, 0.008369206450879574, 0.001383872819133103)
@@ -41,7 +40,7 @@ EXP2_64 = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduced:
     """x = n * ln 2 + r (or n + r for exp2); the lowest bits of the float `shifted` hold n plus a bias."""
 

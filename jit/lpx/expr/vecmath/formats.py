@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.errors import InternalError
 from lpx.expr.nodes import Expr
+from lpx.records import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """A binary floating-point format: `mantissa` stored bits, exponents stored with `bias` added."""
 

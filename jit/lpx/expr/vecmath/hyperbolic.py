@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
@@ -13,6 +12,7 @@ from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.logarithm import log1p_of
 from lpx.expr.vecmath.operations import fma, from_bits, magnitude, power_of_two, square_root, to_bits, with_sign
 from lpx.expr.vecmath.polynomial import horner
+from lpx.records import record
 
 # (tanh(x) / x - 1) / x**2 as a polynomial in x**2 on |x| <= TANH_NEAR, least error relative to tanh(x) / x
 TANH_NEAR = 0.55
@@ -54,7 +54,7 @@ def cosh(x: Expr) -> Expr:
     return half + half
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _HyperbolicParts:
     """cosh(r) - 1, sinh(r), and 2**n / 4 and 2**-n / 4: quarters, so that 2**n / 4 is finite where the result is."""
 

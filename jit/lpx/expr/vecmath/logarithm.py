@@ -7,7 +7,6 @@ intervals [a, 2 a].
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
@@ -15,6 +14,7 @@ from lpx.expr.vecmath.constants import LN2, LOG2_E, LOG10_2, LOG10_E, Constant
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.operations import constant, fma, from_bits, to_bits
 from lpx.expr.vecmath.polynomial import horner
+from lpx.records import record
 
 # (log(1 + f) - f + f**2 / 2) / f**3 on |f| <= 1/3, least error relative to log(1 + f)
 LOG_32 = (
@@ -29,7 +29,7 @@ LOG_64 = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decomposed:
     """x = 2**k * (1 + f), exactly but for the rounding of f. `scaled` is -k * 2**mantissa as a float.
 

@@ -9,7 +9,6 @@ picked by selections between constants, and products are exact by fused multiply
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from lpx import dtypes
@@ -19,6 +18,7 @@ from lpx.expr.vecmath.constants import HALF_PI, round_fraction
 from lpx.expr.vecmath.double_word import fast_two_sum, times, two_product, two_sum
 from lpx.expr.vecmath.formats import BINARY64, Format
 from lpx.expr.vecmath.operations import constant, fma, to_bits
+from lpx.records import record
 
 _HEX_DIGITS = """
 A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0
@@ -30,7 +30,7 @@ TWO_OVER_PI = Fraction(int("".join(_HEX_DIGITS.split()), 16), 1 << 1280)
 """2 / pi, cut off after 1280 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuarterTurns:
     """x = (n + r) * pi/2. `count` holds n modulo 4 in its lowest bits (int32 for float32, int64 for float64), `angle`
     is r * pi/2 in x's dtype and `rest` what is missing of it (None for float32, where it is too small to matter).

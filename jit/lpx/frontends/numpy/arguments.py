@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 from lpx import dtypes
 from lpx.errors import ArgumentError, DefinitionError
 from lpx.frontends.numpy.trace import Number
+from lpx.records import record
 from lpx.runtime.foreign import to_numpy
 
 Dynamic = Mapping[str, Mapping[int, str]]
 """For each argument, the names of its symbolic dimensions: `{"x": {0: "n"}}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayArgument:
     """An argument that is an array at run time. `weak` names the Python type of a number."""
 
@@ -31,7 +31,7 @@ class ArrayArgument:
         return f"{self.name}: {self.weak or self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StaticArgument:
     """An argument whose value is part of the compiled code; `kind` tells 1 from 1.0 and True."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpx.records import record
+
 _OWN_ROOTS = ("lpx", "lpx_kernels", "numpy")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Capture:
     """One variable: a global of a module (`scope` is its dictionary) or a closure's cell."""
 

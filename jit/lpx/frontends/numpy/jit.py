@@ -10,7 +10,6 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -23,6 +22,7 @@ from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, Stat
 from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
 from lpx.frontends.numpy.tracing import TracedFunction, trace_function
 from lpx.graph.executable import Executable, compile_graph
+from lpx.records import record
 from lpx.runtime import arrays as generic
 from lpx.runtime.foreign import to_numpy
 from lpx.runtime.native import NativeFunction
@@ -30,7 +30,7 @@ from lpx.source import capture, locating_errors
 from lpx.target import Target
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Compiled:
     """A traced function and its code, for arguments of one kind."""
 

@@ -7,7 +7,6 @@ instead of computing; what each adds is in the tables of `lpx.frontends.numpy.re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from lpx.frontends.numpy.array_operators import ArrayOperators
 from lpx.graph import shapes
 from lpx.graph.builder import GraphBuilder
 from lpx.graph.nodes import Dim, Value
+from lpx.records import record
 from lpx.source import capture
 
 Number = bool | int | float
@@ -120,7 +120,7 @@ class Trace:
         return self.add("cast", x, dtype=target.name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lens:
     """How an array shows elements of `base`, so that a change of one is seen in the other.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lpx import te
@@ -17,12 +16,13 @@ from lpx.frontends.numpy.captures import Capture, captures_of
 from lpx.frontends.numpy.trace import Trace, TracedArray, is_list
 from lpx.graph import shapes
 from lpx.graph.nodes import Dim, Graph, Value
+from lpx.records import record
 
 TABLES = (functions, ufuncs)
 """The modules whose import fills the tables of what tracing accepts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TracedFunction:
     """A traced call.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import onnx
 
@@ -16,9 +15,10 @@ from lpx.frontends.onnx.handlers import HANDLERS
 from lpx.frontends.onnx.model import Model, import_graph, load
 from lpx.frontends.onnx.program import ModelSource, Program, domain_of, function_key, label_of, opsets_of, subgraphs
 from lpx.frontends.onnx.samples import sample_inputs
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault:
     """One node that lpx cannot run, or that is malformed."""
 
@@ -32,7 +32,7 @@ class Fault:
         return f"{self.operator} (operator set {self.opset}), {self.node}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """The outcome of a check. `unseen` says why nodes could not be looked at with their shapes."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -18,13 +17,14 @@ from lpx.graph.builder import GraphBuilder
 from lpx.graph.nodes import Graph, Value
 from lpx.graph.operator import AttrValue
 from lpx.graph.rewrites import evaluate
+from lpx.records import record
 from lpx.target import Target
 
 Array = NDArray[Any]
 _MAX_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Operand:
     """A tensor of the model.
 

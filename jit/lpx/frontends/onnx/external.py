@@ -10,16 +10,16 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from lpx.errors import ModelError
+from lpx.records import record
 
 _NUMBER = re.compile(r"\d{1,19}")
 _KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """Where a tensor's bytes lie: a path relative to the model's folder, and a range.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import onnx
 
@@ -14,11 +14,12 @@ from lpx.frontends.onnx.context import Context, NeedsValues, Operand
 from lpx.frontends.onnx.handlers import HANDLERS
 from lpx.frontends.onnx.handlers.registry import Call
 from lpx.frontends.onnx.program import DEEPEST, Program, domain_of, function_key, label_of, opsets_of
+from lpx.records import record
 
 Names = dict[str, Operand | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Scope:
     """Where a node stands: the tensors it sees, the operator sets, and the attributes of the function around it."""
 

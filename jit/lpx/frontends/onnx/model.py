@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from lpx.frontends.onnx.program import ModelSource, Program, read_program
 from lpx.graph.executable import Executable, compile_graph
 from lpx.graph.nodes import Graph
 from lpx.graph.rewrites import simplify
+from lpx.records import record
 from lpx.runtime import arrays as generic
 from lpx.runtime.foreign import result_kind, to_numpy
 from lpx.runtime.native import NativeFunction
@@ -33,7 +33,7 @@ VALUE_LIMIT = 64
 """An input with more elements than this is never compiled in."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorType:
     """An input as the model declares it.
 
@@ -49,7 +49,7 @@ class TensorType:
         return f"{self.name}: {self.dtype}[{dims}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Argument:
     """One input as a compilation sees it: type and shape, and its elements where they are compiled in."""
 

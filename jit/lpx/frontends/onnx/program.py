@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from lpx.errors import ModelError, UnsupportedError
+from lpx.records import record
 
 DEEPEST = 64
 """Subgraphs and function calls may nest this deep."""
@@ -20,7 +21,7 @@ FunctionKey = tuple[str, str, str]
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Program:
     """A checked model. `folder` is where its external data may lie, None when it came from memory."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.graph.operators.contraction import accumulator
 from lpx.graph.operators.elementwise import elementwise
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Layout:
     """The exponents of normal numbers lie in [low, high]; `fraction` bits follow the exponent."""
 

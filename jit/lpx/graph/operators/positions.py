@@ -7,7 +7,6 @@ itself, and only the first chunk that holds the extreme of all is searched for i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from lpx import dtypes, te
@@ -17,6 +16,7 @@ from lpx.graph import shapes
 from lpx.graph.operator import Operator, register
 from lpx.graph.operators.definition import Attrs, Inputs, Outputs, empty, flag, is_empty, operands
 from lpx.graph.operators.reduction import reduce_axes, result_shape
+from lpx.records import record
 
 Pair = Callable[[Expr, Var, str], tuple[Expr, Expr]]
 Reduce = Callable[[Expr, Var], Expr]
@@ -30,7 +30,7 @@ MIN_CHUNKS = 16
 """Chunks from which on a row is long."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Extreme:
     """How an extreme is found: alone, and with its position; `worst` is the value that every other one beats."""
 

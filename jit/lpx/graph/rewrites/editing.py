@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lpx.graph.builder import infer
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operator import AttrValue
 from lpx.graph.operators import lookup
+from lpx.records import replace
 
 
 def make_node(

@@ -7,7 +7,6 @@ compiled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from lpx.graph.nodes import Graph, Value
 from lpx.graph.operator import AttrValue
 from lpx.ir.interpreter import interpret
 from lpx.ir.nodes import Function
+from lpx.records import replace
 from lpx.runtime import arrays as generic
 from lpx.target import Target
 

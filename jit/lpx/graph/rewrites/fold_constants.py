@@ -9,7 +9,6 @@ is made from (a broadcast, an `arange`) stays a node, because making it again is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operators import lookup
 from lpx.graph.rewrites.editing import constant_values, without_dead_nodes
 from lpx.graph.rewrites.evaluate import run_constants, size_of
+from lpx.records import replace
 from lpx.target import Target
 
 SMALL = 1024

@@ -9,11 +9,10 @@ few units in the last place of the largest product. It is done for float32 and f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from lpx import dtypes
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.rewrites.editing import constant_values, make_node, without_dead_nodes
+from lpx.records import record, replace
 
 
 def fold_scales(graph: Graph) -> Graph:
@@ -27,7 +26,7 @@ def fold_scales(graph: Graph) -> Graph:
     return without_dead_nodes(replace(graph, nodes=tuple(nodes)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Scaled:
     """A convolution whose result is only used once shifted by `shift` (if any) and then scaled by `factor`."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from lpx.expr.nodes import Expr, Var
 from lpx.ir.interpreter.expressions import Compiled, Slots
 from lpx.ir.interpreter.storage import Storage, memory_positions, values_of, write_elements
 from lpx.ir.nodes import Function, Param
+from lpx.records import record
 
 
 def evaluate(exprs: Sequence[Expr], values: Mapping[Var, int]) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ def evaluate(exprs: Sequence[Expr], values: Mapping[Var, int]) -> tuple[int, ...
     return tuple(lane(env, 0) for lane in compiled.roots)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """A parameter's memory. Element `elements[k]` of the caller's array, in row-major order, is at `positions[k]`."""
 

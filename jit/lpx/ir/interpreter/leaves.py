@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lpx.errors import InternalError, RuntimeCheckError
@@ -20,12 +19,13 @@ from lpx.ir.interpreter.expressions import Action, Compiled, Env, Lane, Slots
 from lpx.ir.interpreter.storage import Storage
 from lpx.ir.interpreter.threads import Collective, Meet, PendingCopy, Steps, Thread
 from lpx.ir.nodes import Stmt
+from lpx.records import record
 
 Call = Callable[[str, list[Storage], list[int]], None]
 """Runs another function of the module on memory and extents."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """How to run: `checked` tracks uninitialised memory; `threads` run a parallel region; `rng` shuffles what may run
     in any order.
@@ -36,7 +36,7 @@ class Options:
     rng: random.Random | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Code:
     """`run` is plain code; `steps`, where there are any, must be used instead."""
 

@@ -7,7 +7,6 @@ order; two drivers turn a plan into plain code or into steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from lpx.errors import MemoryAccessError
@@ -19,6 +18,7 @@ from lpx.ir.interpreter.storage import fresh
 from lpx.ir.interpreter.threads import Fork, Steps, Team, Thread
 from lpx.ir.nodes import Stmt
 from lpx.ir.traverse import expressions
+from lpx.records import replace
 
 Plan = Callable[[Env], Iterator[Code]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from lpx.dtypes import DType
 from lpx.errors import MemoryAccessError
 from lpx.ir.scalars import Value
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Storage:
     """The elements of one buffer, in row-major order of its logical shape."""
 
@@ -57,7 +57,7 @@ class Storage:
         return f"{self.name} is {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """The address of an element; it need not exist until it is used."""
 

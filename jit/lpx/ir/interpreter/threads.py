@@ -18,11 +18,12 @@ from lpx.expr.ops import Op
 from lpx.ir.hardware import meaning_of
 from lpx.ir.interpreter.storage import Storage
 from lpx.ir.nodes import Alloc, Barrier, Stmt
+from lpx.records import record
 
 WARP = 32
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PendingCopy:
     """Values on their way to `positions` of `target`."""
 
@@ -55,7 +56,7 @@ class CopyGroups:
                 copy.finish()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thread:
     """One simulated thread. `coordinates` maps each thread axis around it to (value, extent); `number` counts the
     threads of a parallel region.
@@ -84,21 +85,21 @@ class Thread:
         return linear
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fork:
     """Run these threads and go on when all are done."""
 
     programs: list[tuple[Thread, Steps]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Meet:
     """Wait at a barrier for all threads of its scope."""
 
     barrier: Barrier
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collective:
     """Compute an operation together with the other lanes of the warp; the answer is this lane's result."""
 

@@ -12,9 +12,10 @@ from lpx.ir import nodes
 from lpx.ir.nodes import Function, Stage, Stmt
 from lpx.ir.printer import type_exprs
 from lpx.ir.traverse import expressions, substatements
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Violation:
     """A statement that breaks a rule (None: the function's head does), how, and which of its expressions does."""
 
@@ -50,7 +51,7 @@ class Site:
         return next((s for s in self.enclosing() if isinstance(s.stmt, nodes.Block)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Access:
     """One access to a buffer, by a Load or AddressOf, or by the statement itself (`expr` is None)."""
 
@@ -81,7 +82,7 @@ class FunctionSites:
 Check = Callable[[FunctionSites], Iterator[Violation]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """A rule of the IR: where it holds, what is legal (for the error), and what finds violations."""
 

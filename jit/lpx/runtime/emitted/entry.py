@@ -3,9 +3,8 @@
     PyObject *call(PyObject *self, PyObject **args, size_t nargsf, PyObject *kwnames)
 
 It takes the first specialisation that fits the arguments exactly (the one of the last call is tried before all others
-where only one can fit), allocates what outputs are not given, and runs the
-kernel. Whatever fits none goes to the instance's `fallback`, in Python. Nothing here raises for an argument it does not
-like.
+where only one can fit), allocates what outputs are not given, and runs the kernel. Whatever fits none goes to the
+instance's `fallback`, in Python. Nothing here raises for an argument it does not like.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ INSTANCE = Record(16, vectorcall=PTR, dict=PTR, weakrefs=PTR, fallback=PTR, live
 """An instance of the native type: `live` owns the memory at `table`."""
 
 TABLE = Record(count=I64, exclusive=I64, positional=I64, slots=I64, arguments=I64)
-"""Header of an instance's table. `exclusive`: 1 where no call fits two specialisations, so that the one of the last call
-may be tried first, else 0. `positional`: whether outputs may be given behind the inputs. `slots` and `arguments` are the
-most any of its specialisations has."""
+"""Header of an instance's table. `exclusive`: 1 where no call fits two specialisations, so that the one of the last
+call may be tried first, else 0. `positional`: whether outputs may be given behind the inputs. `slots` and `arguments`
+are the most any of its specialisations has."""
 
 SPECIALISATION = Record(
     owner=PTR,  # the Python object that keeps everything else alive

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, TypeGuard, cast
 
@@ -21,10 +20,11 @@ from lpx.frontends.numpy.trace import Lens, Trace, TracedArray, assign
 from lpx.graph import shapes
 from lpx.graph.nodes import Value
 from lpx.graph.shapes import Dim
+from lpx.records import record
 from lpx.source import capture
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Selection:
     """A basic key: per axis of the array `start`, `step`, `size` of the range taken. `shape` is the result's: without
     the axes indexed by integers, with the new axes of None.

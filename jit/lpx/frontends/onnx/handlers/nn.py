@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from lpx.errors import ModelError
@@ -12,6 +11,7 @@ from lpx.frontends.onnx.handlers.reduction import average, wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.windows import Windows, ceil_padding, read_windows
 from lpx.graph import shapes
+from lpx.records import replace
 
 
 def per_channel(ctx: Context, x: Operand, rank: int) -> Operand:

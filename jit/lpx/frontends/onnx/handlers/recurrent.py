@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lpx import dtypes
 from lpx.errors import ModelError, UnsupportedError
 from lpx.frontends.onnx.context import Context, Operand
@@ -12,13 +10,14 @@ from lpx.frontends.onnx.handlers.nn import pad_or_crop
 from lpx.frontends.onnx.handlers.reduction import wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.shape import join, take_slice
+from lpx.records import record
 
 _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Layer:
     """One node: its inputs with time first, and what holds for every direction."""
 

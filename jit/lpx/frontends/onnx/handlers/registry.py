@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import onnx
 
 from lpx.errors import ModelError
 from lpx.frontends.onnx.attributes import Attributes
 from lpx.frontends.onnx.context import Context, Operand
+from lpx.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """One node to import. `version` is that of the operator the node means: the operator set that last changed it.
 

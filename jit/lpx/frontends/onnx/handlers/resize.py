@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.reduction import wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.graph import shapes
+from lpx.records import record
 
 _COORDINATES = (
     "half_pixel",
@@ -29,7 +29,7 @@ _COORDINATES = (
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rule:
     """How elements are interpolated, the same for all axes."""
 
@@ -41,7 +41,7 @@ class _Rule:
     antialias: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Axis:
     """One axis: extents before and after, the scale, and the part of it that is resized (tf_crop_and_resize)."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lpx.errors import ModelError
 from lpx.frontends.onnx.context import Operand
 from lpx.frontends.onnx.handlers.registry import Call
 from lpx.graph.operator import AttrValue
+from lpx.records import record
 
 _AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Windows:
     """Per spatial axis: taps, steps, and padding before and after, which may be implied by `auto_pad`."""
 
