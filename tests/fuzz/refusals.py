@@ -593,9 +593,13 @@ def a_copy_within_lanes() -> Started:
 
 
 @refused_by("check_accumulation")
-def lanes_of_pairs() -> Started:
-    s = position_of_maximum(4)
-    s.cross_lane_reduce("P", s.loops("P")[1])
+def a_padded_sum_of_another_form() -> Started:
+    """Each value is added to half of what was there."""
+    a = te.placeholder((3, 5), name="A")
+    r = te.reduce_axis(5, name="r")
+    halving = te.reducer(lambda p, q: p * 0.5 + q, 0.0)
+    s = start(te.compute((3,), lambda i: halving(a[i, r], axis=r), name="C"))
+    s.pad("C", [1, 4])
     return s
 
 
@@ -657,7 +661,12 @@ def parts_of_a_spatial_loop() -> Started:
 
 @refused_by("_check_first_runs", is_unsound=True)
 def parts_without_values() -> Started:
-    s = position_of_maximum(2)
+    """Two sums that start from numbers which count once."""
+    a = te.placeholder((2,), "int32", "A")
+    r = te.reduce_axis(2, name="r")
+    sums = te.reducer(lambda p, q: (p[0] + q[0], p[1] + q[1]), (0, 0))
+    pair = te.compute((1,), lambda _: sums((a[r], a[r] * 2), axis=r, init=(5, 7)), name=("P", "Q"))
+    s = start(list(pair))
     _, inner = s.split(s.loops("P")[1], 4)
     s.rfactor("P", inner)
     return s

@@ -220,3 +220,15 @@ def test_one_thread_of_a_region_runs_the_one_iteration_of_a_loop() -> None:
     s.parallel(i)
     s.parallel_region(i)
     np.testing.assert_array_equal(lpx.build(s)(np.ones((8, 1), np.float32)), [8.0])
+
+
+@pytest.mark.parametrize("move", ["compute_root", "reverse_compute_at"])
+def test_copies_of_rows_do_not_move(move: str) -> None:
+    """Loops over all elements would start a copy of a row at each."""
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] * 2.0, name="B")
+    s = lpx.create_schedule(te.compute((8,), lambda i: b[7 - i] + 1.0, name="C"))
+    copy = s.cache_read("C", "B", "local")
+    s.async_copy(copy, s.loops(copy)[0])
+    with pytest.raises(lpx.errors.ScheduleError, match="B_local copies several elements at once"):
+        s.compute_root(copy) if move == "compute_root" else s.reverse_compute_at(copy, s.loops("B")[0])

@@ -7,7 +7,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Binary, Expr, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Alloc, Block, Function, Stmt, Store
+from lpx.ir.nodes import Alloc, AsyncCopy, Block, Function, Stmt, Store
 from lpx.schedule import queries, rewriting
 from lpx.schedule.errors import AccessError, BlockFormError, OutputError, ProducerError
 from lpx.schedule.queries import Path
@@ -55,10 +55,14 @@ def _writes(stmt: Stmt, buffer: Buffer) -> bool:
 
 
 def check_plain_domain(function: Function, block: Block) -> None:
-    """Refuses a block whose predicate leaves out more than values outside its axes' domains.
+    """Refuses a block that does not run once for each value in its axes' domains, which is what new loops would do.
 
-    New loops run over the domains, so such a predicate would be lost.
+    Such are one whose predicate leaves out more than values outside the domains, and one that starts copies of rows.
     """
+    if any(isinstance(s, AsyncCopy) for s in traverse.walk(block)):
+        raise BlockFormError(
+            f"block {block.name} copies several elements at once", mark=block, hint="move it before async_copy"
+        )
     loops = queries.loops_around(function, block)
     analyzer = queries.analyzer_of(function, loops)
     for axis, value in zip(block.axes, block.bindings, strict=True):
