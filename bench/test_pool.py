@@ -18,7 +18,7 @@ import pytest
 
 from lpx.runtime import objects, pool
 from lpx.runtime.emitted.emit import Unit
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID
+from lpx.runtime.emitted.types import I32, I64, PTR, VOID
 from lpx.runtime.support import link_kernel
 
 REGIONS = 10_000

@@ -12,7 +12,7 @@ import numpy as np
 from lpx import dtypes
 from lpx.runtime import objects
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I8, I32, I64, PTR, VOID
+from lpx.runtime.emitted.types import I8, I32, I64, PTR, VOID
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.runtime.support import link_kernel

@@ -16,7 +16,7 @@ from lpx import dtypes
 from lpx.errors import InternalError, RuntimeCheckError
 from lpx.runtime import layout_check, native
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I32
+from lpx.runtime.emitted.types import I32
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.portable import PortableBase
 from lpx.runtime.signature import Parameter, Signature

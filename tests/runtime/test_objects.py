@@ -14,9 +14,11 @@ import pytest
 from lpx import knobs
 from lpx.errors import InternalError
 from lpx.runtime import elf, objects
+from lpx.runtime.emitted import emit_support
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I32, I64, PTR, Record
-from lpx.runtime.support import KERNEL_SYMBOLS, compile_support, emit_support, link_kernel
+from lpx.runtime.emitted.record import Record
+from lpx.runtime.emitted.types import I32, I64, PTR
+from lpx.runtime.support import KERNEL_SYMBOLS, compile_support, link_kernel
 from tests.runtime import kernels
 from tests.support import Child
 
@@ -180,7 +182,7 @@ def _calls_puts(unit: Unit, code: Code, slots: Value) -> None:
 
 
 def test_record_layout() -> None:
-    record = Record(8, a=I32, b=I64, c=I32, p=PTR)
+    record = Record(8, a="i32", b="i64", c="i32", p="ptr")
     assert [record[name].offset for name in "abcp"] == [8, 16, 24, 32]
     assert record.size == 40
     memory = bytearray(record.size)

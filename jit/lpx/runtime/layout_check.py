@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lpx.runtime.emitted.layout import ARRAY, C_CONTIGUOUS, DESCR, OBJECT, TUPLE_SIZE, WRITEABLE
-from lpx.runtime.emitted.object_type import TYPE
+from lpx.runtime.emitted.layout import ARRAY, C_CONTIGUOUS, DESCR, OBJECT, TUPLE_SIZE, TYPE, WRITEABLE
 from lpx.runtime.emitted.record import Field
 
 

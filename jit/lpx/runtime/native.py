@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lpx.runtime import layout_check
-from lpx.runtime.emitted.layout import TABLE
-from lpx.runtime.emitted.object_type import HAVE_VECTORCALL
+from lpx.runtime.emitted.layout import HAVE_VECTORCALL, TABLE
 from lpx.runtime.portable import PortableBase
 from lpx.runtime.specialisation import Specialisation
 from lpx.runtime.support import entry_library

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from lpx.errors import ArgumentError
-from lpx.runtime.emitted.pool import MAX_THREADS
+from lpx.runtime.emitted.layout import MAX_THREADS
 from lpx.runtime.support import spin_time, support_library
 
 

@@ -19,15 +19,10 @@ import numpy as np
 
 import lpx
 from lpx import knobs
-from lpx.runtime import objects
+from lpx.runtime import emitted, objects
 from lpx.runtime.cache import default_cache, digest
 from lpx.runtime.cores import available_cores
-from lpx.runtime.emitted.emit import Unit
-from lpx.runtime.emitted.entry import CPYTHON_FUNCTIONS, EntryEmitter
-from lpx.runtime.emitted.interrupt import emit_interrupt
-from lpx.runtime.emitted.memory import emit_memory
-from lpx.runtime.emitted.object_type import emit_type
-from lpx.runtime.emitted.pool import MAX_THREADS, SPIN_NANOSECONDS, PoolEmitter
+from lpx.runtime.emitted.layout import CPYTHON_FUNCTIONS, MAX_THREADS, SPIN_NANOSECONDS
 
 THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
 KERNEL_SYMBOLS = (
@@ -44,28 +39,9 @@ _BASELINE_CPU = {"x86_64": "x86-64"}
 _NEW_FROM_DESCR = 94  # place in NumPy's table of C functions
 
 
-def emit_support(triple: str) -> Unit:
-    """The support library for a target triple.
-
-    Needs libc and POSIX threads only, so ahead-of-time code links it too.
-    """
-    unit = Unit("lpx_support", triple)
-    PoolEmitter(unit)
-    emit_memory(unit)
-    emit_interrupt(unit)
-    return unit
-
-
-def emit_entry(triple: str, tuple_items: int) -> Unit:
-    """The call path for a CPython whose tuples hold their first item at byte `tuple_items`."""
-    unit = Unit("lpx_entry", triple)
-    emit_type(EntryEmitter(unit, tuple_items))
-    return unit
-
-
 def compile_support(triple: str) -> bytes:
-    """Object file of `emit_support`, for any CPU of the architecture, through the disk cache."""
-    return _compiled("support", triple, "", lambda: emit_support(triple))
+    """Object file of `emitted.emit_support`, for any CPU of the architecture, through the disk cache."""
+    return _compiled("support", triple, "", lambda: emitted.emit_support(triple))
 
 
 @functools.cache
@@ -93,7 +69,7 @@ def entry_library() -> objects.LinkedObject:
     """The call path of this process."""
     triple = objects.host_triple()
     items = tuple.__basicsize__
-    data = _compiled("entry", triple, str(items), lambda: emit_entry(triple, items))
+    data = _compiled("entry", triple, str(items), lambda: emitted.emit_entry(triple, items))
     library = objects.link_object(
         data,
         ["lpx_type_spec", "lpx_set_flags"],

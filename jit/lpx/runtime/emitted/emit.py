@@ -16,7 +16,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from lpx.runtime.emitted.record import I8, I32, I64, PTR, VOID, Field, ir
+from lpx.runtime.emitted.record import Field
+from lpx.runtime.emitted.types import I8, I32, I64, OF_C, PTR, VOID, ir, size_of
 
 Ordering = Literal["monotonic", "acquire", "release", "acq_rel", "seq_cst"]
 
@@ -103,11 +104,11 @@ class Value:
 
     def get(self, field: Field) -> Value:
         """Reads a field of the record this pointer points to."""
-        return (self + field.offset).load(field.type)
+        return (self + field.offset).load(OF_C[field.type])
 
     def put(self, field: Field, value: Value | int) -> None:
         """Writes a field of the record this pointer points to."""
-        (self + field.offset).store(value, field.type)
+        (self + field.offset).store(value, OF_C[field.type])
 
     def _binary(self, operation: str, other: Value | int) -> Value:
         right = self.code.constant(self.type, other)
@@ -264,12 +265,12 @@ class Code:
         return self.call(callee, *arguments)
 
     def load_atomic(self, pointer: Value, type_: Any, ordering: Ordering = "acquire") -> Value:
-        align = Field(0, type_).size
+        align = size_of(type_)
         return Value(self, self.builder.load_atomic(pointer.ir, ordering, align, typ=type_))
 
     def store_atomic(self, pointer: Value, value: Value, ordering: Ordering = "release") -> None:
         typed = _Operand(pointer.ir, value.type.as_pointer())
-        self.builder.store_atomic(value.ir, typed, ordering, Field(0, value.type).size)
+        self.builder.store_atomic(value.ir, typed, ordering, size_of(value.type))
 
     def atomic(self, operation: str, pointer: Value, value: Value, ordering: Ordering = "seq_cst") -> Value:
         """`xchg`, `add`, `sub`, `or` ... on memory; the old value."""

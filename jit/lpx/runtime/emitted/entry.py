@@ -16,6 +16,7 @@ from lpx.runtime.emitted.layout import (
     ARGUMENT,
     ARRAY,
     BOUND,
+    CPYTHON_FUNCTIONS,
     INSTANCE,
     MAX_DIMENSIONS,
     OBJECT,
@@ -25,27 +26,8 @@ from lpx.runtime.emitted.layout import (
     TUPLE_SIZE,
 )
 from lpx.runtime.emitted.matching import MatchEmitter, after, skip
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID
+from lpx.runtime.emitted.types import I32, I64, OF_C, PTR, VOID
 
-CPYTHON_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, parameters)
-    "Py_IncRef": (VOID, [PTR]),
-    "Py_DecRef": (VOID, [PTR]),
-    "PyErr_SetString": (VOID, [PTR, PTR]),
-    "PyEval_RestoreThread": (VOID, [PTR]),
-    "PyEval_SaveThread": (PTR, []),
-    "PyObject_CallMethod": (PTR, [PTR, PTR, PTR]),
-    "PyObject_ClearWeakRefs": (VOID, [PTR]),
-    "PyObject_GC_Del": (VOID, [PTR]),
-    "PyObject_GC_UnTrack": (VOID, [PTR]),
-    "PyObject_GenericGetDict": (PTR, [PTR, PTR]),
-    "PyObject_GenericSetDict": (I32, [PTR, PTR, PTR]),
-    "PyObject_Vectorcall": (PTR, [PTR, PTR, I64, PTR]),
-    "PyTuple_New": (PTR, [I64]),
-    "PyTuple_SetItem": (I32, [PTR, I64, PTR]),
-    "PyType_GenericAlloc": (PTR, [PTR, I64]),
-    "PyVectorcall_Call": (PTR, [PTR, PTR, PTR]),
-}
-"""Functions of CPython that emitted code calls or points to."""
 _VARIADIC = {"PyObject_CallMethod"}
 
 _NO_MATCH = -1  # as a pointer
@@ -65,7 +47,12 @@ class EntryEmitter:
         self.out_name = unit.imported("lpx_out_name")
         self.new_array = unit.extern("PyArray_NewFromDescr", PTR, PTR, PTR, I32, PTR, PTR, PTR, I32, PTR)
         self.api = {
-            name: unit.extern(name, result, *parameters, variadic=name in _VARIADIC)
+            name: unit.extern(
+                name,
+                VOID if result == "void" else OF_C[result],
+                *(OF_C[parameter] for parameter in parameters),
+                variadic=name in _VARIADIC,
+            )
             for name, (result, parameters) in CPYTHON_FUNCTIONS.items()
         }
         self.match = MatchEmitter(unit, self.array_type).match

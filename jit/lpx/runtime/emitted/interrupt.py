@@ -16,12 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 from lpx.runtime.emitted.emit import Code, Unit
-from lpx.runtime.emitted.record import I8, I32, PTR, VOID, Record, ir
+from lpx.runtime.emitted.record import Record
+from lpx.runtime.emitted.types import I8, I32, PTR, VOID, ir
 
 _SIGINT = 2
 _SIG_DFL, _SIG_IGN = 0, 1
 _SIGACTION_BYTES = 152  # glibc and musl on 64-bit Linux: handler, 128 bytes of mask, flags, restorer
-_CHAIN = Record(previous=PTR, older=PTR, inside=I32)
+_CHAIN = Record(previous="ptr", older="ptr", inside="i32")
 """The handler we replaced, and the one before.
 
 If `previous` was put in front of ours, it calls us, and we go on to `older`.

@@ -12,7 +12,7 @@ from typing import Any
 
 from lpx.runtime.emitted.emit import Code, Unit, Value, Variable
 from lpx.runtime.emitted.layout import ARGUMENT, ARRAY, BOUND, DESCR, OBJECT, SPAN, SPECIALISATION, WRITEABLE
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID
+from lpx.runtime.emitted.types import I32, I64, PTR, VOID
 
 _NATIVE_ORDERS = (ord("="), ord("|"))
 

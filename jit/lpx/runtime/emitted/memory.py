@@ -11,7 +11,8 @@ storage, and a block may be released by another thread than the one that acquire
 from __future__ import annotations
 
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID, Record, ir
+from lpx.runtime.emitted.record import Record
+from lpx.runtime.emitted.types import I32, I64, PTR, VOID, ir
 
 ALIGNMENT = 64
 SHELVES = 32
@@ -22,7 +23,7 @@ LARGEST_KEPT = 256 << 20
 _HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 _WASTE = 4  # a cached block serves requests down to this fraction of its size
-_HEADER = Record(align=ALIGNMENT, size=I64)
+_HEADER = Record(align=ALIGNMENT, size="i64")
 
 
 def emit_memory(unit: Unit) -> None:

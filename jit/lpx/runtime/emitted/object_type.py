@@ -13,12 +13,8 @@ from typing import Any
 
 from lpx.runtime.emitted.emit import Unit
 from lpx.runtime.emitted.entry import EntryEmitter
-from lpx.runtime.emitted.layout import INSTANCE, OBJECT, TABLE
-from lpx.runtime.emitted.record import I32, I64, PTR, VOID, Record, ir
-
-HAVE_VECTORCALL = 1 << 11
-TYPE = Record(168, flags=I64)
-"""`PyTypeObject`, the part used here."""
+from lpx.runtime.emitted.layout import HAVE_VECTORCALL, INSTANCE, OBJECT, TABLE, TYPE
+from lpx.runtime.emitted.types import I32, I64, PTR, VOID, ir
 
 _BASE_TYPE, _HAVE_GC, _VERSION_TAG = 1 << 10, 1 << 14, 1 << 18
 _TP_CALL, _TP_CLEAR, _TP_DEALLOC, _TP_NEW, _TP_TRAVERSE, _TP_MEMBERS, _TP_GETSET = 50, 51, 52, 65, 71, 72, 73

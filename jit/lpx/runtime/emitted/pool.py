@@ -23,21 +23,21 @@ from __future__ import annotations
 from typing import Any
 
 from lpx.runtime.emitted.emit import Code, Unit, Value
-from lpx.runtime.emitted.record import I8, I32, I64, PTR, VOID, Record, ir
+from lpx.runtime.emitted.layout import MAX_THREADS
+from lpx.runtime.emitted.record import Record
+from lpx.runtime.emitted.types import I8, I32, I64, PTR, VOID, ir
 
-MAX_THREADS = 256
-"""Threads a region runs on at most."""
-SPIN_NANOSECONDS = 200_000
-"""How long a thread that waits spins before it sleeps, where every thread has a core of its own."""
 CACHE_LINE = 128  # two lines of 64 bytes: the adjacent-line prefetcher makes them travel in pairs
 
 _IDLE, _ASLEEP, _WORK = 0, 1, 2
 _CALLER_SLEEPS = 1 << 30  # flag in `pending`, above any number of threads
 
-MAILBOX = Record(align=CACHE_LINE, state=I32)
-REGION = Record(align=CACHE_LINE, body=PTR, closure=PTR, threads=I64, status=I32, arrived=I32, phase=I32, sleepers=I32)
-_POOL = Record(align=CACHE_LINE, taken=I32, size=I32, started=I32, spin=I64)
-_JOIN = Record(align=CACHE_LINE, pending=I32)
+MAILBOX = Record(align=CACHE_LINE, state="i32")
+REGION = Record(
+    align=CACHE_LINE, body="ptr", closure="ptr", threads="i64", status="i32", arrived="i32", phase="i32", sleepers="i32"
+)
+_POOL = Record(align=CACHE_LINE, taken="i32", size="i32", started="i32", spin="i64")
+_JOIN = Record(align=CACHE_LINE, pending="i32")
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129

@@ -1,42 +1,37 @@
-"""Types of emitted code, and C structures that it shares with Python."""
+"""C structures that emitted code shares with Python."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import Literal
 
-ir: Any = importlib.import_module("llvmlite.ir")  # llvmlite carries no types
+CType = Literal["i8", "i32", "i64", "ptr"]
 
-I8: Any = ir.IntType(8)
-I32: Any = ir.IntType(32)
-I64: Any = ir.IntType(64)
-PTR: Any = ir.PointerType()
-VOID: Any = ir.VoidType()
+_BYTES: dict[CType, int] = {"i8": 1, "i32": 4, "i64": 8, "ptr": 8}
 
 
 class Field:
-    """A field of a `Record`: byte offset and LLVM type."""
+    """A field of a `Record`: byte offset and type."""
 
     __slots__ = ("offset", "type")
 
-    def __init__(self, offset: int, type_: Any) -> None:
+    def __init__(self, offset: int, type_: CType) -> None:
         self.offset = offset
-        self.type = type_
+        self.type: CType = type_
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return 8 if self.type == PTR else int(self.type.width) // 8
+        return _BYTES[self.type]
 
 
 class Record:
     """A C structure: named integers and pointers, laid out as a C compiler would, aligned to `align` bytes."""
 
-    def __init__(self, start: int = 0, /, *, align: int = 8, **types: Any) -> None:
+    def __init__(self, start: int = 0, /, *, align: int = 8, **types: CType) -> None:
         self._fields: dict[str, Field] = {}
         offset = start
         for name, type_ in types.items():
-            size = Field(0, type_).size
+            size = _BYTES[type_]
             offset = -(-offset // size) * size
             self._fields[name] = Field(offset, type_)
             offset += size
