@@ -77,7 +77,7 @@ class Maker:
             return self._vector(dtype, lanes, depth - 1)
         if depth <= 0:
             return self._leaf(dtype, lanes)
-        match self.number(0, 7):
+        match self.number(0, 8):
             case 0:
                 return build.select(*(self.expr(t, lanes, depth - 1) for t in (dtypes.bool_, dtype, dtype)))
             case 1:
@@ -92,6 +92,9 @@ class Maker:
                 return self._call(dtype, lanes, depth - 1)
             case 5:
                 return build.unary("neg" if dtype.is_float else "not", self.expr(dtype, lanes, depth - 1))
+            case 8 if dtype in (dtypes.float32, dtypes.float64):
+                table: list[float] = self._draw(st.lists(st.floats(), min_size=4, max_size=4))
+                return build.lookup(table, self.expr(self.pick(_INTEGERS), lanes, depth - 1), dtype)
             case 6 if lanes == 1:
                 return build.horizontal_reduce("max", self.expr(dtype, 4, depth - 1))
             case _:
@@ -120,6 +123,8 @@ class Maker:
         return build.binary(op, self.expr(dtype, lanes, depth), self.expr(dtype, lanes, depth))
 
     def _call(self, dtype: DType, lanes: int, depth: int) -> Expr:
+        if dtype.is_bool and self.flag():
+            return build.unlikely(self.expr(dtypes.bool_, lanes, depth))
         if dtype.is_bool:
             return build.call("isnan", self.expr(dtypes.float32, lanes, depth))
         if dtype == dtypes.int32 and lanes == 4:

@@ -74,6 +74,9 @@ def test_each_operation_rounds_to_its_dtype() -> None:
         ("select(ramp(6, 1, 4) < broadcast(8, 4), A[ramp(6, 1, 4)], broadcast(-1, 4))", [6, 7, -1, -1]),
         ("broadcast(reduce(add, ramp(0, 1, 5)), 4)", [10] * 4),
         ("broadcast(shuffle([ramp(3, 1, 4)], [2]), 4)", [5] * 4),
+        ("int64(lookup([10.0f32, 20.0f32, 30.0f32, 40.0f32], ramp(-1, 2, 4)))", [40, 20, 40, 20]),
+        ("int64(broadcast(lookup([1.5f64, -2.0f64], 7u8), 4))", [-2] * 4),
+        ("select(unlikely(ramp(6, 1, 4) < broadcast(8, 4)), A[ramp(6, 1, 4)], broadcast(-1, 4))", [6, 7, -1, -1]),
     ],
 )
 def test_vectors_are_lanes(expr: str, lanes: list[int]) -> None:

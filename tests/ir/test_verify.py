@@ -133,6 +133,7 @@ def _malformed() -> list[tuple[str, Function, str]]:
     warp = nodes.Call(dtypes.float32, 1, MMA_F16, (one, one, one))
     address = build.address_of(a, (zero,))
     odd = nodes.Binary(dtypes.float32, 1, "add", one, zero)
+    table = nodes.Lookup(dtypes.float32, 1, (1.0, 2.0, 3.0), zero)
     full = ir.Alloc(square, ir.Store(square, (zero, zero), one))
     return [
         ("declared-once", _function(ir.Seq((loop, loop)), a), "i is declared a second time"),
@@ -146,6 +147,8 @@ def _malformed() -> list[tuple[str, Function, str]]:
         ("block-form", _function(replace(block, bindings=()), a), "block B has 1 axes and 0 bindings"),
         ("loop-form", _function(replace(loop, kind="bound"), a), "loop i is bound with thread axis None"),
         ("operand-types", _function(replace(store, value=odd), a), "has operands of float32 and int64"),
+        ("operand-types", _function(replace(store, value=table), a), "picks from 3 constants, no power of two"),
+        ("operand-types", _function(replace(store, value=replace(table, index=one)), a), "is indexed by float32 x 1"),
         ("access-shape", _function(replace(store, indices=()), a), "A has 1 dimension(s), not 0"),
         ("warp-operations", _function(replace(store, value=warp + one), a), "is an operand of something else"),
         ("addresses", _function(ir.Check(address == address, ""), a), "an address is an operand of something else"),

@@ -121,6 +121,7 @@ _PAYLOADS = traverse.ByKind[Callable[[Any], object]](
         nodes.Load: lambda e: (id(e.buffer), e.mask is None),
         nodes.AddressOf: lambda e: id(e.buffer),
         nodes.Shuffle: lambda e: (len(e.vectors), e.indices),
+        nodes.Lookup: lambda e: (e.dtype, repr(e.table)),
         nodes.Call: lambda e: e.op,
     }
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lpx.codegen import arithmetic, casts, memory, types, vectors
+from lpx.codegen import arithmetic, casts, lookups, memory, types, vectors
 from lpx.codegen.builder import Builder
 from lpx.codegen.hardware import emit_hardware
 from lpx.codegen.integers import constant_of
@@ -125,7 +125,22 @@ class Emitter:
 
     def select(self, expr: nodes.Select) -> Value:
         condition = self.of(_choice(expr))
+        if _is_unlikely(expr):
+            return self._select_unlikely(condition, expr.a, self.of(expr.b))
         return self.b.select(condition, self.of(expr.a), self.of(expr.b))
+
+    def _select_unlikely(self, condition: Value, rare: Expr, usual: Value) -> Value:
+        """`usual`, with lanes of `rare` put in behind a branch that is taken where any lane asks for them.
+
+        What is emitted in the branch is forgotten after it, since it was not computed on the way past.
+        """
+        before, outside = self.b.block, self._values
+        self._values = dict(outside)
+        with self.b.when(vectors.any_lane(self.b, condition), likely=False):
+            blended = self.b.select(condition, self.value(rare), usual)
+            inside = self.b.block
+        self._values = outside
+        return self.b.phi(usual.type, (usual, before), (blended, inside))
 
     def cast(self, expr: nodes.Cast) -> Value:
         return casts.convert(self.b, self.of(expr.value), expr.value.dtype, expr.dtype)
@@ -141,6 +156,9 @@ class Emitter:
 
     def shuffle(self, expr: nodes.Shuffle) -> Value:
         return vectors.shuffle(self.b, [self.of(v) for v in expr.vectors], expr.indices)
+
+    def lookup(self, expr: nodes.Lookup) -> Value:
+        return lookups.lookup(self.b, expr.dtype, expr.table, self.of(expr.index))
 
     def reduce(self, expr: nodes.HorizontalReduce) -> Value:
         return vectors.horizontal_reduce(self.b, expr.op, expr.dtype, self.of(expr.value))
@@ -206,7 +224,7 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
             wanted = address_operands(index)
             return wanted if mask is None else (*wanted, mask)
         case nodes.Select(a=a, b=b):
-            return _choice(expr), a, b
+            return (_choice(expr), b) if _is_unlikely(expr) else (_choice(expr), a, b)
         case _:
             return traverse.children(expr)
 
@@ -227,6 +245,12 @@ def _choice(expr: nodes.Select) -> Expr:
     return expr.cond.value if isinstance(expr.cond, nodes.Broadcast) else expr.cond
 
 
+def _is_unlikely(expr: nodes.Select) -> bool:
+    """Whether the first side is to be computed behind a branch."""
+    choice = _choice(expr)
+    return isinstance(choice, nodes.Call) and choice.op.name == "unlikely"
+
+
 _EMITTERS: Mapping[type[Expr], Callable[[Emitter, Any], Value]] = {
     nodes.Var: Emitter.var,
     nodes.Const: Emitter.const,
@@ -241,6 +265,7 @@ _EMITTERS: Mapping[type[Expr], Callable[[Emitter, Any], Value]] = {
     nodes.Ramp: Emitter.ramp,
     nodes.Broadcast: Emitter.broadcast,
     nodes.Shuffle: Emitter.shuffle,
+    nodes.Lookup: Emitter.lookup,
     nodes.HorizontalReduce: Emitter.reduce,
     nodes.Call: Emitter.call,
 }

@@ -31,6 +31,8 @@ def emit_primitive(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -
             return b.intrinsic("copysign", x.type, (x, y))
         case "fma", (x, y, z):
             return multiply_add(b, x, y, z)
+        case "unlikely", (x,):
+            return x
         case "popcount", (x,):
             return b.intrinsic("ctpop", x.type, (x,))
         case "clz", (x,):

@@ -155,6 +155,30 @@ def shuffle(vectors: Sequence[Expr], indices: Sequence[int]) -> Expr:
     return nodes.Shuffle(vectors[0].dtype, len(indices), tuple(vectors), tuple(indices))
 
 
+def lookup(table: Sequence[float], index: Expr, dtype: object) -> Expr:
+    """`table[index % len(table)]` for a table of constants of `dtype`, which is float32 or float64.
+
+    Raises: DTypeError for another dtype or an index that is no integer, ShapeError unless the length is a power of two.
+    """
+    target = dtypes.parse(dtype)
+    if target not in (dtypes.float32, dtypes.float64):
+        raise DTypeError(f"a table of {target}", hint="tables hold float32 or float64", span=capture())
+    if not index.dtype.is_integer:
+        raise DTypeError(f"a table indexed by {index.dtype}", hint="cast to an integer first", span=capture())
+    if len(table).bit_count() != 1:
+        raise ShapeError(f"a table of {len(table)} constants; their number is a power of two", span=capture())
+    return nodes.Lookup(target, index.lanes, tuple(round_to(v, target) for v in table), index)
+
+
+def unlikely(condition: Expr) -> Expr:
+    """`condition`, said to be false nearly always: `select(unlikely(c), a, b)` computes `a` only where some lane needs
+    it.
+
+    Raises: DTypeError when it is no bool.
+    """
+    return call("unlikely", condition)
+
+
 def horizontal_reduce(op: nodes.BinaryOp, value: Expr) -> Expr:
     """All lanes of `value` combined; itself for one lane."""
     return value if value.lanes == 1 else nodes.HorizontalReduce(value.dtype, 1, op, value)
@@ -295,6 +319,8 @@ def _in_domain(domain: ops.Domain, dtype: DType) -> bool:
             return dtype.is_float
         case "integer":
             return dtype.is_integer
+        case "bool":
+            return dtype.is_bool
         case "number":
             return dtype.is_float or dtype.is_integer
         case _:

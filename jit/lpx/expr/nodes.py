@@ -154,6 +154,16 @@ class Shuffle(Expr):
 
 
 @record(eq=False, repr=False)
+class Lookup(Expr):
+    """`table[index % len(table)]`, lane by lane: a float constant picked by an integer of any dtype. The length is a
+    power of two, so the remainder is the low bits of the index, and no index is out of bounds.
+    """
+
+    table: tuple[float, ...]
+    index: Expr
+
+
+@record(eq=False, repr=False)
 class HorizontalReduce(Expr):
     """All lanes of a vector combined into a scalar, pairwise in halving steps: lane i with lane i + lanes/2, and so on
     (an odd lane at the end of a step is carried over). The order is part of the meaning.

@@ -12,7 +12,7 @@ from typing import Literal
 from lpx.records import record
 
 OpKind = Literal["math", "primitive", "hardware", "extern"]
-Domain = Literal["float", "number", "integer", "any"]
+Domain = Literal["float", "number", "integer", "bool", "any"]
 
 
 @record
@@ -43,6 +43,7 @@ PRIMITIVE: dict[str, Op] = {
     **_table("primitive", "float", 1, "isnan isinf isfinite signbit", result="bool"),
     **_table("primitive", "integer", 1, "popcount clz ctz"),
     **_table("primitive", "integer", 2, "mulhi"),  # the upper half of the double-width product
+    **_table("primitive", "bool", 1, "unlikely"),  # its operand, said to be false nearly always
 }
 """`abs` of the most negative integer wraps to itself. `clz`/`ctz` of 0 give the width."""
 

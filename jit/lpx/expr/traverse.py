@@ -44,6 +44,7 @@ _CHILDREN = ByKind[Callable[[Any], Children]](
         nodes.Ramp: lambda e: (e.base, e.stride),
         nodes.Broadcast: lambda e: (e.value,),
         nodes.Shuffle: lambda e: e.vectors,
+        nodes.Lookup: lambda e: (e.index,),
         nodes.HorizontalReduce: lambda e: (e.value,),
         nodes.Call: lambda e: e.args,
     }
@@ -74,6 +75,7 @@ _REBUILD = ByKind[Rebuild](
         nodes.Ramp: lambda e, new: build.ramp(new[0], new[1], e.lanes),
         nodes.Broadcast: lambda e, new: build.broadcast(new[0], e.lanes),
         nodes.Shuffle: lambda e, new: build.shuffle(new, e.indices),
+        nodes.Lookup: lambda e, new: build.lookup(e.table, new[0], e.dtype),
         nodes.HorizontalReduce: lambda e, new: build.horizontal_reduce(e.op, new[0]),
         nodes.Call: _rebuild_call,
     }
@@ -200,6 +202,8 @@ def _same_head(x: Expr, y: Expr, mapping: Mapping[Any, Any]) -> bool:
             return mapping.get(p, p) is q
         case nodes.Shuffle(indices=i), nodes.Shuffle(indices=j):
             return i == j
+        case nodes.Lookup(table=s), nodes.Lookup(table=t):
+            return repr(s) == repr(t)
         case nodes.Call(op=f), nodes.Call(op=g):
             return f == g
         case _:

@@ -313,6 +313,26 @@ class ExpressionParser:
             raise self.tokens.error(f"shuffle picks at least one lane, from 0 to {total - 1}", token)
         return build.shuffle(vectors, indices)
 
+    def lookup_form(self, token: Token) -> Expr:
+        self.tokens.expect("(")
+        self.tokens.expect("[")
+        table = self.separated("]", self._table_entry)
+        self.tokens.expect(",")
+        index = self.expression()
+        self.tokens.expect(")")
+        if not table:
+            raise self.tokens.error("a table has at least one constant", token)
+        if any(entry.dtype != table[0].dtype for entry in table):
+            raise self.tokens.error("the constants of a table have one dtype", token)
+        return self.make(token, lambda: build.lookup([entry.value for entry in table], index, table[0].dtype))
+
+    def _table_entry(self) -> nodes.Const:
+        token = self.tokens.next
+        value = self.expression(UNARY)
+        if not isinstance(value, nodes.Const):
+            raise self.tokens.error("a table holds constants", token)
+        return value
+
     def reduce_form(self, token: Token) -> Expr:
         self.tokens.expect("(")
         op = self.operation()
@@ -353,6 +373,7 @@ _FORMS: dict[str, Callable[[ExpressionParser, Token], Expr]] = {
     "ramp": ExpressionParser.ramp_form,
     "broadcast": ExpressionParser.broadcast_form,
     "shuffle": ExpressionParser.shuffle_form,
+    "lookup": ExpressionParser.lookup_form,
     "reduce": ExpressionParser.reduce_form,
 }
 """Forms that are not simply a name and operands."""

@@ -174,6 +174,10 @@ class ExpressionWriter:
     def write_shuffle(self, expr: nodes.Shuffle) -> _Text:
         return _Text(f"shuffle([{self.listed(expr.vectors)}], [{', '.join(map(str, expr.indices))}])")
 
+    def write_lookup(self, expr: nodes.Lookup) -> _Text:
+        table = ", ".join(const_text(value, expr.dtype) for value in expr.table)
+        return _Text(f"lookup([{table}], {self.text(expr.index)})")
+
     def write_reduce(self, expr: nodes.HorizontalReduce) -> _Text:
         return _Text(f"reduce({expr.op}, {self.text(expr.value)})")
 
@@ -198,6 +202,7 @@ _WRITERS: dict[type[Expr], Callable[[ExpressionWriter, Any], _Text]] = {
     nodes.Ramp: ExpressionWriter.write_ramp,
     nodes.Broadcast: ExpressionWriter.write_broadcast,
     nodes.Shuffle: ExpressionWriter.write_shuffle,
+    nodes.Lookup: ExpressionWriter.write_lookup,
     nodes.HorizontalReduce: ExpressionWriter.write_reduce,
     nodes.Call: ExpressionWriter.write_call,
 }

@@ -320,6 +320,7 @@ _FLOAT_PRIMITIVES: dict[str, Callable[..., Value]] = {
     "trunc": _to_integer(math.trunc),
     "rint": _to_integer(round),
     "copysign": math.copysign,
+    "unlikely": bool,
     "isnan": math.isnan,
     "isinf": math.isinf,
     "isfinite": math.isfinite,

@@ -12,7 +12,7 @@ from lpx.expr.nodes import Binary, Broadcast, Const, Expr, Ramp
 if TYPE_CHECKING:
     from lpx.arith.context import Context
 
-_LANEWISE = (nodes.Unary, nodes.Binary, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast)
+_LANEWISE = (nodes.Unary, nodes.Binary, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Lookup)
 
 
 def rewrite(ctx: Context, node: Expr) -> Expr | None:

@@ -149,6 +149,10 @@ class Compiled:
             return lambda env, i: vector(env, lane)
         return lambda env, i: picked[i][0](env, picked[i][1])
 
+    def lookup(self, expr: nodes.Lookup) -> Lane:
+        index, table, mask = self._lanes[expr.index], expr.table, len(expr.table) - 1
+        return lambda env, i: table[index(env, i) & mask]
+
     def reduce(self, expr: nodes.HorizontalReduce) -> Lane:
         function, lanes = scalars.binary(expr.op, expr.dtype), self._all(expr.value)
         return lambda env, i: _halve(lanes(env), function)
@@ -208,6 +212,7 @@ _COMPILERS: dict[type[Expr], Callable[[Compiled, Any], Lane]] = {
     nodes.Ramp: Compiled.ramp,
     nodes.Broadcast: Compiled.broadcast,
     nodes.Shuffle: Compiled.shuffle,
+    nodes.Lookup: Compiled.lookup,
     nodes.HorizontalReduce: Compiled.reduce,
     nodes.Call: Compiled.call,
 }

@@ -112,6 +112,14 @@ def _shuffle(expr: e.Shuffle) -> str:
     return "" if all(v.dtype == expr.dtype for v in expr.vectors) else f"of {expr.dtype} has other vectors"
 
 
+def _lookup(expr: e.Lookup) -> str:
+    if not expr.index.dtype.is_integer or expr.index.lanes != expr.lanes:
+        return f"of {expr.lanes} lane(s) is indexed by {expr.index.dtype} x {expr.index.lanes}"
+    if expr.dtype not in (dtypes.float32, dtypes.float64):
+        return f"picks a {expr.dtype}"
+    return "" if len(expr.table).bit_count() == 1 else f"picks from {len(expr.table)} constants, no power of two"
+
+
 def _reduce(expr: e.HorizontalReduce) -> str:
     return "" if expr.lanes == 1 and expr.value.dtype == expr.dtype else "is not one scalar of its operand's dtype"
 
@@ -136,6 +144,8 @@ def _in_domain(domain: ops.Domain, dtype: DType) -> bool:
             return dtype.is_float
         case "integer":
             return dtype.is_integer
+        case "bool":
+            return dtype.is_bool
         case "number":
             return dtype.is_float or dtype.is_integer
         case _:
@@ -156,6 +166,7 @@ _NODES: dict[type[Expr], Callable[[Any], str]] = {
     e.Ramp: _ramp,
     e.Broadcast: _broadcast,
     e.Shuffle: _shuffle,
+    e.Lookup: _lookup,
     e.HorizontalReduce: _reduce,
     e.Call: _call,
 }
