@@ -202,6 +202,18 @@ def test_prefetch_spreads_lines_evenly() -> None:
     assert re.search(r"&C\[\(i_o \+ 1\) \* 4 \+ .*r.*, \(r \* 2 \+ line\) % 4 \* 16\]", text), text
 
 
+def test_a_prefetch_is_no_dependence() -> None:
+    """Iterations of a loop may be threads though they ask for lines that others write."""
+    program = matmul(8, 6, 32)
+    s = create_schedule(program)
+    i, j, r = s.loops("C")
+    s.reorder(i, r, j)
+    s.prefetch("C", "C", i, over=r)
+    s.parallel(i)
+    s.vectorize(j)
+    check(program, s)
+
+
 def test_prefetch_of_a_part_of_unknown_size_is_refused() -> None:
     n = te.var("n")
     s = create_schedule(matmul(n, 6, n))

@@ -14,7 +14,9 @@ from typing import Any
 from lpx import dtypes
 from lpx.errors import DefinitionError, UnsupportedError
 from lpx.expr import build
+from lpx.expr.nodes import Call
 from lpx.expr.ops import Op
+from lpx.ir.nodes import Evaluate, Stmt
 from lpx.ir.scalars import fma_float32
 from lpx.records import record
 
@@ -153,6 +155,12 @@ def _ldmatrix(count: int, transposed: bool) -> Callable[[Sequence[Sequence[Lanes
 
 PREFETCH = register_hardware_op(_hardware("prefetch", 1), _no_effect)
 """Ask for the cache line of an address; the address need not exist."""
+
+
+def is_prefetch(stmt: Stmt) -> bool:
+    """Whether a statement only asks for a cache line: it touches no element."""
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH
+
 
 VNNI_DOT = register_hardware_op(_hardware("x86.vpdpbusd", 3), _vpdpbusd)
 """(int32 x n, uint8 x 4n, int8 x 4n) -> int32 x n: each lane plus the four products of its group; the sum wraps."""

@@ -12,10 +12,10 @@ from lpx.errors import InternalError
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import AddressOf, Axis, Call, Expr, Load, Var
+from lpx.expr.nodes import AddressOf, Axis, Expr, Load, Var
 from lpx.ir import nodes, traverse
-from lpx.ir.hardware import PREFETCH
-from lpx.ir.nodes import Alloc, Block, Evaluate, For, Function, If, Let, Stmt
+from lpx.ir.hardware import is_prefetch
+from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Stmt
 from lpx.passes.copying import instantiate
 from lpx.passes.folding import conjunction, conjuncts, constant
 from lpx.records import record, replace
@@ -163,7 +163,7 @@ def _touched(stmt: Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself mentions, apart from its sub-statements."""
     if isinstance(stmt, Alloc):
         return {stmt.buffer}
-    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH:
+    if is_prefetch(stmt):
         return set()
     if not traverse.substatements(stmt):
         return traverse.read_buffers(stmt) | traverse.written_buffers(stmt)

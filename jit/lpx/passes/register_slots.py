@@ -9,9 +9,9 @@ from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import AddressOf, Broadcast, Call, Expr, Load, Ramp, Select, Var
+from lpx.expr.nodes import AddressOf, Broadcast, Expr, Load, Ramp, Select, Var
 from lpx.ir import nodes, traverse
-from lpx.ir.hardware import PREFETCH
+from lpx.ir.hardware import is_prefetch
 from lpx.ir.nodes import Stmt
 from lpx.passes import knowledge
 from lpx.passes.folding import constant
@@ -78,7 +78,7 @@ class _Collector:
         self._analyzer = analyzer
 
     def visit(self, stmt: Stmt, guards: tuple[Expr, ...], *, is_certain: bool, is_shared: bool) -> None:
-        if isinstance(stmt, nodes.Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH:
+        if is_prefetch(stmt):
             return
         table = self._table
         for expr in traverse.expressions(stmt):

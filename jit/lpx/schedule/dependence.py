@@ -15,6 +15,7 @@ from lpx.arith.analyzer import Analyzer
 from lpx.expr import traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Binary, Expr, Var
+from lpx.ir.hardware import is_prefetch
 from lpx.ir.nodes import Block, For, Function
 from lpx.records import record
 from lpx.schedule import queries
@@ -54,11 +55,14 @@ class Conflict:
 
 
 def conflicts_within(function: Function, loop: For) -> tuple[Conflict, ...]:
-    """Every pair of accesses under `loop` to a buffer that outlives one iteration, one of them a write."""
+    """Every pair of accesses under `loop` to a buffer that outlives one iteration, one of them a write.
+
+    A prefetch is none.
+    """
     path = queries.path_to(function, loop)
     private = queries.allocated_within(loop)
     outside = queries.loops_of(path[:-1])
-    found = [a for a in queries.accesses(loop, path[:-1]) if a.buffer not in private]
+    found = [a for a in queries.accesses(loop, path[:-1]) if a.buffer not in private and not is_prefetch(a.path[-1])]
     like = _representatives(found)
     solved: dict[tuple[Access, Access], frozenset[Var]] = {}
     conflicts: list[Conflict] = []
