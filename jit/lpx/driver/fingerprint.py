@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from pathlib import Path
+import os
+from collections.abc import Iterator
 
 import lpx
 from lpx.runtime.cache import digest
@@ -15,12 +16,22 @@ from lpx.target import Target
 @functools.cache
 def sources() -> str:
     """A digest of lpx's own source files by name, size and time, so that an edited compiler misses its old results."""
-    root = Path(lpx.__file__).parent
     state = hashlib.blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        state.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for path, size, time in sorted(_files(os.path.dirname(lpx.__file__), "")):
+        state.update(f"{path} {size} {time}\n".encode())
     return state.hexdigest()
+
+
+def _files(folder: str, name: str) -> Iterator[tuple[str, int, int]]:
+    """Path below the first folder, size and time of each source file."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = f"{name}/{entry.name}"
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield path, status.st_size, status.st_mtime_ns
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path, path)
 
 
 def key_of(kind: str, program: str, target: Target) -> str:
