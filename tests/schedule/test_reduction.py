@@ -90,14 +90,46 @@ def test_decompose_reduction_below_a_loop_of_one_iteration() -> None:
     check(program, s)
 
 
+def test_decompose_reduction_inside_of_a_part(golden: Golden) -> None:
+    """The start runs in the first part of the sum only."""
+
+    def apply(s: Schedule) -> None:
+        i, j, r = s.loops("C")
+        r_o, r_i = s.split(r, 4)
+        s.reorder(r_o, i, r_i, j)
+        s.decompose_reduction("C", r_i)
+        s.vectorize(j)
+
+    confirm_compiled(golden, "decompose_reduction_inside", matmul(3, 10, 8), apply)
+
+
+def test_decompose_reduction_inside_refuses_what_may_not_run() -> None:
+    """Without a first part nothing would start the sum."""
+    n = te.var("n")
+    s = create_schedule(matmul(4, n, 8))
+    i, j, r = s.loops("C")
+    r_o, r_i = s.split(r, 4)
+    s.reorder(r_o, i, j, r_i)
+    with pytest.raises(
+        DependenceError, match=r"(?s)runs over r_o as well, which is further out.*take r_o or a loop around it"
+    ):
+        s.decompose_reduction("C", r_i)
+    s.decompose_reduction("C", r_o)
+    check(matmul(4, n, 8), s, {"n": 0})
+
+
+def test_decompose_reduction_inside_refuses_parts_in_any_order() -> None:
+    s = create_schedule(matmul(4, 8, 8))
+    i, j, r = s.loops("C")
+    r_o, r_i = s.split(r, 4)
+    s.reorder(r_o, i, j, r_i)
+    s.unroll(r_o)
+    with pytest.raises(DependenceError, match="runs over r_o as well"):
+        s.decompose_reduction("C", r_i)
+
+
 def test_decompose_reduction_refuses() -> None:
     s = create_schedule(bias_relu(4, 3, 8))
-    i, j, r = s.loops("C")
-    s.reorder(r, i, j)
-    with pytest.raises(
-        DependenceError, match=r"(?s)runs over r as well, which is further out.*take r or a loop around it"
-    ):
-        s.decompose_reduction("C", j)
     with pytest.raises(BlockFormError, match=r"(?s)D has no init.*it may be decomposed already"):
         s.decompose_reduction("D", s.loops("D")[0])
     with pytest.raises(NestingError, match="i is not a loop around C"):

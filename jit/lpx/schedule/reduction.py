@@ -27,13 +27,21 @@ from lpx.schedule.staging import check_open_place, loops_binding
 def decompose_reduction(edit: Edit, block: BlockLike, loop: LoopHandle) -> BlockHandle:
     """Start an accumulation in a block of its own before `loop`; returns that block.
 
-    requires: the block has an init; every loop of its reduce axes is `loop` or inside it; nothing else in `loop`
-        touches what the block writes, nor writes what its init reads.
+    Where the sum runs over loops around `loop` as well, the start has the condition that they are in their first
+    iteration.
+
+    requires: the block has an init; loops of its reduce axes outside of `loop` are serial, run at least once, and are
+        bound to no other axis; nothing else in `loop` touches what the block writes, nor writes what its init reads.
     rewrite (loop = r):
         for i: for r: block C { init { C[i] = 0 } C[i] = C[i] + A[i, r] }
         ->
         for i: block C_init { C[i] = 0 }
                for r: block C { C[i] = C[i] + A[i, r] }
+    rewrite (loop = r_i):
+        for r_o: for i: for r_i: block C { init { C[i] = 0 } C[i] = C[i] + A[i, r_o * 4 + r_i] }
+        ->
+        for r_o: for i: block C_init where r_o == 0 { C[i] = 0 }
+                        for r_i: block C { C[i] = C[i] + A[i, r_o * 4 + r_i] }
     """
     reduction = edit.block(block)
     outer = edit.loop(loop)
@@ -42,12 +50,12 @@ def decompose_reduction(edit: Edit, block: BlockLike, loop: LoopHandle) -> Block
     around = queries.loops_around(edit.function, reduction)
     inside = check_loop_above(reduction, outer, around)
     check_open_place(queries.path_to(edit.function, outer))
-    check_reduces_inside(reduction, [f for f in around if f not in inside])
-    single = [f for f in around if f in inside or queries.constant_value(f.extent) == 1]
+    parts = check_first_parts(edit.function, reduction, [f for f in around if f not in inside])
+    single = [f for f in around if f in inside or f in parts or queries.constant_value(f.extent) == 1]
     check_begins(edit.function, reduction, single)
     check_start_may_move(reduction, reduction.init, outer)
     name = rewriting.unique_name(f"{reduction.name}_init", rewriting.block_names(edit.function))
-    nest = spatial_nest(reduction, inside, name, reduction.init)
+    nest = spatial_nest(reduction, inside, name, reduction.init, [build.compare("eq", f.var, f.start) for f in parts])
     edit.function = rewriting.replace_block(edit.function, reduction.name, lambda b: replace(b, init=None))
     edit.function = rewriting.insert_before(edit.function, edit.loop(loop), nest)
     return BlockHandle(name)
@@ -108,6 +116,25 @@ def check_reduces_inside(block: Block, outside: Sequence[For]) -> None:
             mark=loop,
             hint=f"take {loop.var.name} or a loop around it",
         )
+
+
+def check_first_parts(function: Function, block: Block, outside: Sequence[For]) -> list[For]:
+    """The loops among `outside` over which a reduction goes on; refuses those whose first iteration is no first part.
+
+    A loop that runs not even once would leave the result without a start.
+    """
+    several = [f for f in outside if queries.constant_value(f.start) != 0 or queries.constant_value(f.extent) != 1]
+    parts = loops_binding(block, several, ("reduce",))
+    others = loops_binding(block, parts, ("spatial", "sequential"))
+    analyzer = queries.analyzer_of(function, outside)
+    for loop in parts:
+        if loop.kind != "serial" or loop in others or not analyzer.prove(loop.extent > 0):
+            raise DependenceError(
+                f"the reduction of {block.name} runs over {loop.var.name} as well, which is further out",
+                mark=loop,
+                hint=f"take {loop.var.name} or a loop around it",
+            )
+    return parts
 
 
 def check_begins(function: Function, block: Block, loops: Sequence[For]) -> None:
@@ -183,9 +210,9 @@ def _reduce_lanes(accumulation: Accumulation, vectors: Sequence[Expr]) -> Sequen
     return vectors
 
 
-def spatial_nest(block: Block, inside: Sequence[For], name: str, body: Stmt) -> Stmt:
+def spatial_nest(block: Block, inside: Sequence[For], name: str, body: Stmt, conditions: Sequence[Expr] = ()) -> Stmt:
     """The block `name` running `body` at each spatial place of `block` that the loops `inside` visit, in loops of the
-    same kinds.
+    same kinds, under further `conditions`.
     """
     loops = loops_binding(block, inside, ("spatial", "sequential"))
     fresh: dict[Var, Expr] = {loop.var: build.var(loop.var.name) for loop in loops}
@@ -193,7 +220,7 @@ def spatial_nest(block: Block, inside: Sequence[For], name: str, body: Stmt) -> 
     axes = tuple(replace(block.axes[k], var=build.var(block.axes[k].var.name)) for k in kept)
     renamed: dict[Var, Expr] = {block.axes[k].var: a.var for k, a in zip(kept, axes, strict=True)}
     bindings = tuple(expr_traverse.substitute(block.bindings[k], fresh) for k in kept)
-    predicate = _spatial_predicate(block, inside, fresh)
+    predicate = rewriting.conjunction([*_spatial_conditions(block, inside, fresh), *conditions])
     stmt: Stmt = Block(name, axes, bindings, predicate, None, traverse.substitute(body, renamed), span=block.span)
     for loop in reversed(loops):
         start, extent = (expr_traverse.substitute(e, fresh) for e in (loop.start, loop.extent))
@@ -201,7 +228,7 @@ def spatial_nest(block: Block, inside: Sequence[For], name: str, body: Stmt) -> 
     return stmt
 
 
-def _spatial_predicate(block: Block, inside: Sequence[For], fresh: dict[Var, Expr]) -> Expr | None:
+def _spatial_conditions(block: Block, inside: Sequence[For], fresh: dict[Var, Expr]) -> list[Expr]:
     """The conditions of `block` on its spatial loops; those on reduce loops alone do not matter for a start."""
     reduce_vars = {loop.var for loop in inside if loop.var not in fresh}
     kept: list[Expr] = []
@@ -215,4 +242,4 @@ def _spatial_predicate(block: Block, inside: Sequence[For], fresh: dict[Var, Exp
                 mark=block,
                 hint="decompose before splitting or fusing them",
             )
-    return rewriting.conjunction(kept)
+    return kept
