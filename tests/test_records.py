@@ -181,3 +181,15 @@ def test_means_what_a_dataclass_means() -> None:
     assert vars(Point)["__slots__"] == vars(Reference)["__slots__"]
     assert repr(made).partition("(")[2] == repr(reference).partition("(")[2]
     assert hash(made) == hash(reference)
+
+
+@record
+class Marked:
+    value: int
+    mark: list[int] = field(default_factory=list[int], compare=False)
+
+
+def test_fields_that_are_not_compared() -> None:
+    assert Marked(1, [2]) == Marked(1, [3]) != Marked(2, [2])
+    assert hash(Marked(1, [2])) == hash(Marked(1, [3]))
+    assert pickle.loads(pickle.dumps(Marked(1, [2]))).mark == [2]

@@ -23,12 +23,13 @@ R = TypeVar("R")
 
 
 class _FieldSpec(NamedTuple):
-    """How a field gets its value: from an argument, else a default, else what a factory makes."""
+    """How a field gets its value: from an argument, else a default, else what a factory makes; whether it counts."""
 
     name: str
     default: Any
     factory: Any
     kw_only: bool
+    compare: bool = True
 
 
 @overload
@@ -39,9 +40,9 @@ def record(*, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Call
 def record(cls: Any = None, /, *, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Any:
     """The class with the annotated names of its body as fields, behind those of the records it derives from.
 
-    `dataclasses.field` gives a field a `default`, a `default_factory` or `kw_only`. `eq`: instances are compared, and
-    hashed, by their fields, else by identity. `repr`: they show their fields. `kw_only`: the constructor takes this
-    class's fields by keyword. After construction `__post_init__` runs, where there is one.
+    `dataclasses.field` gives a field a `default`, a `default_factory`, `kw_only` or `compare=False`. `eq`: instances
+    are compared, and hashed, by their fields, else by identity. `repr`: they show their fields. `kw_only`: the
+    constructor takes this class's fields by keyword. After construction `__post_init__` runs, where there is one.
     """
 
     def decorate(decorated: Any) -> Any:
@@ -91,7 +92,7 @@ def _make(cls: Any, eq: bool, show: bool, kw_only: bool) -> Any:
         namespace.setdefault("__repr__", _show)
     made = type(cls)(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
-    made.__record_values__ = _reader(tuple(fields))
+    made.__record_values__ = _reader(tuple(name for name, spec in fields.items() if spec.compare))
 
     def construct_first(self: Any, *args: Any, **kwargs: Any) -> None:
         made.__init__ = _constructor(made)
@@ -106,12 +107,12 @@ def _spec(name: str, default: Any, kw_only: bool) -> _FieldSpec:
     if not isinstance(default, Field):
         return _FieldSpec(name, default, MISSING, kw_only)
     by_keyword = kw_only if given.kw_only is MISSING else given.kw_only
-    return _FieldSpec(name, given.default, given.default_factory, by_keyword)
+    return _FieldSpec(name, given.default, given.default_factory, by_keyword, given.compare)
 
 
 def _reader(names: tuple[str, ...]) -> Any:
-    """A function that gives the values of an instance: in C, if there are several."""
-    return attrgetter(*names) if len(names) > 1 else staticmethod(_get_state)
+    """A function that gives those values of an instance which are compared, in C."""
+    return attrgetter(*names) if names else staticmethod(_no_values)
 
 
 def _constructor(cls: Any) -> Callable[..., None]:
@@ -153,6 +154,10 @@ def _equal(self: Any, other: Any) -> Any:
 
 def _hash(self: Any) -> int:
     return hash(self.__record_values__(self))
+
+
+def _no_values(_self: Any) -> tuple[()]:
+    return ()
 
 
 def _show(self: Any) -> str:
