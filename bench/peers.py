@@ -22,6 +22,10 @@ def installed(name: str) -> bool:
     return find_spec(name) is not None
 
 
+prange: Any = import_module("numba").prange if installed("numba") else range
+"""The range of a loop whose iterations numba may share among threads."""
+
+
 def describe() -> str:
     """Each peer with its version, for the header of a run."""
     versions = [f"{n} {import_module(n).__version__ if installed(n) else 'is not installed'}" for n in NAMES]

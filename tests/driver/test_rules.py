@@ -136,6 +136,7 @@ REST: dict[str, Make] = {
     "stencil": lambda: blur(40),
     "softmax": lambda: softmax(3, 70),
     "swap": lambda: swap(20, 18),
+    "swap of pages": lambda: swap(1024, 70),
     "one row": lambda: matmul(1, 5, 20),
     "one column": lambda: matmul(5, 20, 1),
     "an empty sum": lambda: matmul(5, 0, 20),
@@ -246,3 +247,41 @@ def test_work_that_pays_is_shared_among_threads() -> None:
     assert "parallel" in str(large.schedule)
     assert any(", threads" in note for note in large.notes)
     assert "parallel" not in str(small.schedule)
+
+
+def chain(n: int) -> te.Tensor:
+    a = te.placeholder((n,), name="A")
+    return te.compute((n,), lambda i: a[i] * 2.0 + 1.0, name="C")
+
+
+def test_large_results_are_stored_past_the_caches() -> None:
+    _, large = schedule_of(lambda: chain(1 << 22))
+    _, small = schedule_of(lambda: chain(1 << 12))
+    assert any("stores past the caches" in note for note in large.notes)
+    assert "nontemporal" in str(large.schedule)
+    assert "nontemporal" not in str(small.schedule)
+
+
+def scaled_channels() -> te.Tensor:
+    """Each channel by a factor: its rows and columns are one loop."""
+    x, factor = te.placeholder((2, 3, 5, 7), name="X"), te.placeholder((3,), name="F")
+    return te.compute(x.shape, lambda n, c, h, w: x[n, c, h, w] * factor[c], name="C")
+
+
+def test_loops_that_walk_evenly_through_memory_are_joined() -> None:
+    function, made = schedule_of(scaled_channels)
+    assert "fuse" in made.schedule.trace.as_python()
+    check_compiled(function, made.schedule.function)
+
+
+def test_views_are_computed_where_they_are_read() -> None:
+    """A reshape that both rows of a sum and what follows it read is never stored."""
+    x = te.placeholder((6, 20), name="X")
+    flat = te.compute((120,), lambda k: x[k // 20, k % 20], name="flat")
+    r = te.reduce_axis(120, name="r")
+    total = te.compute((1,), lambda _: te.sum(flat[r], axis=r), name="total")
+    program = te.compute((120,), lambda k: flat[k] - total[0], name="C")
+    function = te.lower(program)
+    made = default.default_schedule(function, HOST)
+    assert "flat: computed where it is read" in made.notes
+    check_equivalent(function, made.schedule.function, relative=1e-5)

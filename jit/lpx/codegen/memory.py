@@ -161,7 +161,7 @@ def _store_consecutive(
     pointer = _pointer(b, kind, memory, address)
     align = alignment_of(memory, kind, address.multiple)
     if mask is None:
-        b.store(raw, pointer, align, memory.metadata + (metadata if align * 8 >= kind.bits * kind.lanes else ""))
+        b.store(raw, pointer, align, memory.metadata + (metadata if align >= 16 else ""))
         return
     name = b.module.intrinsic("void", f"llvm.masked.store.{kind.mangled}.p0", [kind.text, "ptr", mask.type.text])
     b.effect(f"call void {name}({raw}, ptr align {align} {pointer.ref}, {mask}){memory.metadata}")

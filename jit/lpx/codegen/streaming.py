@@ -1,7 +1,8 @@
 """Non-temporal stores: results that are not read again soon go past the caches.
 
-The pragma `nontemporal` of a loop asks for them. They need vectors aligned to their own size, which is not known of a
-caller's arrays, so the loop is emitted twice and a look at the pointers chooses.
+The pragma `nontemporal` of a loop asks for them. They need an alignment that is not known of a caller's arrays, so the
+loop is emitted twice and a look at the pointers chooses. Arrays of NumPy begin at a multiple of 16 bytes, seldom of a
+whole line: LLVM stores longer vectors in pieces of 16, which the processor joins to lines again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from lpx.ir import nodes as ir
 from lpx.ir import traverse
 from lpx.records import replace
 
-_LINE = 64  # bytes; as long as the longest vector
+PIECE = 16
+"""Bytes to which the address of a non-temporal store is a multiple."""
 
 
 def stream_stores(frame: Frame, loop: ir.For, run: Callable[[], None]) -> None:
@@ -35,7 +37,7 @@ def stream_stores(frame: Frame, loop: ir.For, run: Callable[[], None]) -> None:
     then, orelse, done = b.new_block("aligned"), b.new_block("unaligned"), b.new_block("done")
     b.branch_if(_all_aligned(frame, places), then, orelse)
     b.start(then)
-    frame.emitter.storage.update({buffer: replace(place, alignment=_LINE) for buffer, place in places.items()})
+    frame.emitter.storage.update({buffer: replace(place, alignment=PIECE) for buffer, place in places.items()})
     frame.streamed = frozenset(places)
     run()
     drain_stores(frame)
@@ -58,4 +60,4 @@ def _all_aligned(frame: Frame, places: dict[Buffer, Memory]) -> types.Value:
     bits = types.int64(0)
     for place in places.values():
         bits = b.binary("or", bits, b.emit(I64, f"ptrtoint {place.pointer} to i64"))
-    return b.compare("icmp eq", b.with_int("and", bits, _LINE - 1), types.int64(0))
+    return b.compare("icmp eq", b.with_int("and", bits, PIECE - 1), types.int64(0))

@@ -98,7 +98,7 @@ def _inside(schedule: Schedule, name: str, row: LoopHandle, machine: CpuMachine)
     if facts.is_reduction:
         inside = below[-2] if len(below) > 1 else None
         return f"{name} {reduction.reduce_in_lanes(schedule, name, [below[-1]], machine, inside)}"
-    lanes = min(lanes_for(facts, machine), 2 * machine.lanes(max(facts.target.dtype.bits, 8)))
+    lanes = lanes_for(facts, machine)
     vector = split_vector(schedule, below[-1], lanes, extent_of(facts.block.axes[-1].extent))
     schedule.vectorize(vector)
     return f"{name} in vectors of {lanes}"
