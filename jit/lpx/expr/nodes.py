@@ -35,8 +35,17 @@ CompareOp = Literal["eq", "ne", "lt", "le"]
 AxisKind = Literal["spatial", "reduce", "sequential"]
 
 
+class Summarised:
+    """Room for what `lpx.expr.traverse` remembers of a node, which never changes."""
+
+    __slots__ = ("summary",)
+
+    summary: tuple[frozenset[Var], tuple[Load | AddressOf, ...]]
+    """The variables and the accesses in the expression; absent until asked for."""
+
+
 @record(eq=False, repr=False)
-class Expr(Operators, Shown):
+class Expr(Operators, Shown, Summarised):
     """Base of all expressions."""
 
     dtype: DType

@@ -16,6 +16,9 @@ from lpx.records import replace
 
 Children = tuple[Expr, ...]
 Rebuild = Callable[[Any, Sequence[Expr]], Expr]
+Summary = tuple[frozenset[nodes.Var], tuple[nodes.Load | nodes.AddressOf, ...]]
+
+_NOTHING: Summary = (frozenset(), ())
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -132,15 +135,23 @@ def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr,
 
 def substitute(expr: Expr, values: Mapping[nodes.Var, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
     """`expr` with variables replaced; nodes without them are kept."""
-    if not values:
-        return expr
     done: dict[Expr, Expr] = {} if memo is None else memo
-    done.update(values.items())
-    return transform(expr, _keep, done)
-
-
-def _keep(_: Expr) -> None:
-    """What a rewriting that replaces nothing but what its memo holds does to a node."""
+    stack: list[Expr | None] = [expr]
+    while stack:
+        node = stack.pop()
+        if node is None:  # the operands of the node below are done
+            node = cast("Expr", stack.pop())
+            done[node] = rebuild(node, [done[c] for c in _CHILDREN[type(node)](node)])
+        elif node in done:
+            continue
+        elif free_vars(node).isdisjoint(values):
+            done[node] = node
+        elif isinstance(node, nodes.Var):
+            done[node] = values[node]
+        else:
+            stack += (node, None)
+            stack += _CHILDREN[type(node)](node)[::-1]
+    return done[expr]
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -161,9 +172,51 @@ def walk(expr: Expr) -> Iterator[Expr]:
                 yield node
 
 
-def free_vars(expr: Expr) -> set[nodes.Var]:
+def free_vars(expr: Expr) -> frozenset[nodes.Var]:
     """The variables an expression mentions."""
-    return {e for e in walk(expr) if isinstance(e, nodes.Var)}
+    try:
+        return expr.summary[0]
+    except AttributeError:
+        return _summarise(expr)[0]
+
+
+def accesses(expr: Expr) -> tuple[nodes.Load | nodes.AddressOf, ...]:
+    """The distinct reads and addresses of buffers in an expression, operands before users."""
+    try:
+        return expr.summary[1]
+    except AttributeError:
+        return _summarise(expr)[1]
+
+
+def _summarise(expr: Expr) -> Summary:
+    """The summary of a node, after those of its operands."""
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        operands = _CHILDREN[type(node)](node)
+        pending = [c for c in operands if not hasattr(c, "summary")]
+        if pending:
+            stack += pending
+            continue
+        stack.pop()
+        variables, found = _join([c.summary for c in operands])
+        if isinstance(node, nodes.Var):
+            variables = frozenset((node,))
+        elif isinstance(node, nodes.Load | nodes.AddressOf):
+            found = (*found, node)
+        object.__setattr__(node, "summary", (variables, found))
+    return expr.summary
+
+
+def _join(summaries: Sequence[Summary]) -> Summary:
+    """The summary of several expressions; often that of one of them."""
+    variables, found = summaries[0] if summaries else _NOTHING
+    for others, more in summaries[1:]:
+        if not others <= variables:
+            variables = variables | others
+        if more:
+            found = tuple(dict.fromkeys((*found, *more)))
+    return variables, found
 
 
 def structural_equal(

@@ -116,7 +116,7 @@ def _one_lane(index: Expr, lane: Var) -> Expr:
 
 
 def _reads(expr: Expr) -> bool:
-    return any(isinstance(node, Load) for node in traverse.walk(expr))
+    return any(isinstance(node, Load) for node in traverse.accesses(expr))
 
 
 class _Collector:

@@ -179,8 +179,10 @@ def sequence(stmts: Sequence[Stmt]) -> Stmt:
 
 def read_buffers(stmt: Stmt) -> set[Buffer]:
     """Buffers that `stmt` may read (accumulation through an atomic update included)."""
-    found = {e.buffer for e in walk_expressions(stmt) if isinstance(e, Load | AddressOf)}
+    found: set[Buffer] = set()
     for node in walk(stmt):
+        for expr in expressions(node):
+            found.update([access.buffer for access in expr_traverse.accesses(expr)])
         match node:
             case nodes.AtomicUpdate(buffer=buffer) | nodes.AsyncCopy(source=buffer):
                 found.add(buffer)
@@ -201,7 +203,7 @@ def written_buffers(stmt: Stmt) -> set[Buffer]:
             case nodes.CallFunction(buffers=buffers):
                 found.update(buffers)
             case nodes.Evaluate(value=value):
-                found.update(e.buffer for e in expr_traverse.walk(value) if isinstance(e, AddressOf))
+                found.update(e.buffer for e in expr_traverse.accesses(value) if isinstance(e, AddressOf))
             case _:
                 pass
     return found

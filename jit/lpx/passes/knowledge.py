@@ -8,7 +8,7 @@ from lpx import dtypes
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.nodes import AddressOf, Expr, Load
+from lpx.expr.nodes import Expr
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Function, Stmt
 from lpx.passes.folding import conjuncts, fold
@@ -73,4 +73,4 @@ def otherwise(analyzer: Analyzer, cond: Expr) -> Analyzer:
 
 def reads_memory(expr: Expr) -> bool:
     """Whether the value of `expr` depends on a buffer."""
-    return any(isinstance(e, Load | AddressOf) for e in expr_traverse.walk(expr))
+    return bool(expr_traverse.accesses(expr))

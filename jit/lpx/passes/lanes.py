@@ -153,9 +153,8 @@ class _Widening:
         return conjunction(uniform), conjunction([part for part in parts if self._varies(part)])
 
     def _varies(self, expr: Expr) -> bool:
-        return any(
-            (isinstance(e, Var) and e in self.values) or (isinstance(e, Load) and e.buffer in self.private)
-            for e in expr_traverse.walk(expr)
+        return not expr_traverse.free_vars(expr).isdisjoint(self.values) or any(
+            isinstance(e, Load) and e.buffer in self.private for e in expr_traverse.accesses(expr)
         )
 
     def _both_branches(self, stmt: nodes.If, cond: Expr, scope: Scope) -> Stmt:

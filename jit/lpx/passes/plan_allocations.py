@@ -109,7 +109,7 @@ def _may_enter(loop: For, buffer: Buffer, within: Analyzer) -> bool:
 
 
 def _touches(expr: Expr, buffer: Buffer) -> bool:
-    return any(isinstance(e, Load | AddressOf) and e.buffer is buffer for e in expr_traverse.walk(expr))
+    return any(access.buffer is buffer for access in expr_traverse.accesses(expr))
 
 
 def _uses(stmt: Stmt, buffer: Buffer) -> bool:
@@ -180,9 +180,9 @@ def _indices(
     No indices stand for an access that is not understood.
     """
     for expr in traverse.expressions(stmt):
-        for node in expr_traverse.walk(expr):
-            if isinstance(node, Load | AddressOf) and node.buffer is buffer:
-                yield from ((indices, analyzer, inner) for indices in _edges(node.indices))
+        for access in expr_traverse.accesses(expr):
+            if access.buffer is buffer:
+                yield from ((indices, analyzer, inner) for indices in _edges(access.indices))
     match stmt:
         case nodes.Store(buffer=b, indices=indices) | nodes.AtomicUpdate(buffer=b, indices=indices) if b is buffer:
             yield indices, analyzer, inner

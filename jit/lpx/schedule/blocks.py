@@ -112,6 +112,6 @@ def check_plain_access(function: Function, buffer: Buffer) -> None:
             raise AccessError(f"{buffer.name} is not only read and written by index", mark=access.path[-1])
 
 
-def changing_vars(analyzer: Analyzer, expr: Expr, variables: set[Var]) -> set[Var]:
+def changing_vars(analyzer: Analyzer, expr: Expr, variables: set[Var]) -> frozenset[Var]:
     """Those of `variables` that a simplified expression mentions."""
     return expr_traverse.free_vars(analyzer.simplify(expr)) & variables

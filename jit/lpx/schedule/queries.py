@@ -45,11 +45,11 @@ def accesses(stmt: Stmt, prefix: Path = ()) -> tuple[Access, ...]:
 def _own_accesses(path: Path) -> Iterator[Access]:
     stmt = path[-1]
     for expr in traverse.expressions(stmt):
-        for node in expr_traverse.walk(expr):
+        for node in expr_traverse.accesses(expr):
             if isinstance(node, Load):
                 # What a block's bindings and predicate read, they read over the loops outside the block.
                 yield Access(node.buffer, _bound(path[:-1], node.indices), False, path)
-            elif isinstance(node, AddressOf):
+            else:
                 yield Access(node.buffer, None, True, path)
     match stmt:
         case nodes.Store(buffer=buffer, indices=indices):

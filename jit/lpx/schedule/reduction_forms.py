@@ -179,4 +179,4 @@ def _same(one: tuple[Expr, ...], other: tuple[Expr, ...]) -> bool:
 
 
 def _reads(expr: Expr, buffers: set[Buffer]) -> bool:
-    return any(isinstance(e, Load) and e.buffer in buffers for e in expr_traverse.walk(expr))
+    return any(isinstance(e, Load) and e.buffer in buffers for e in expr_traverse.accesses(expr))

@@ -173,7 +173,7 @@ def nest(block: Block, ranges: dict[Var, AxisRange], kept: dict[Var, Expr]) -> S
 
 def _steps_in_range(block: Block, kept: dict[Var, Expr]) -> list[Expr]:
     """What the predicate of a block says of axes that keep their values: the tail of a loop over steps is guarded."""
-    guarded: set[Var] = set() if block.predicate is None else expr_traverse.free_vars(block.predicate)
+    guarded: frozenset[Var] = frozenset() if block.predicate is None else expr_traverse.free_vars(block.predicate)
     axes = [a for a in block.axes if a.var in kept and expr_traverse.free_vars(kept[a.var]) & guarded]
     return [kept[a.var] < a.extent for a in axes]
 

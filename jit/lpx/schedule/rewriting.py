@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
-from lpx.expr.nodes import AddressOf, Binary, Expr, Load, Unary, Var
+from lpx.expr.nodes import Binary, Expr, Load, Unary, Var
 from lpx.ir import nodes, traverse
 from lpx.ir.nodes import Alloc, Block, For, Function, If, Let, Seq, Stmt
 from lpx.records import replace
@@ -184,4 +184,4 @@ def replace_loads(stmt: Stmt, buffer: Buffer, value: Callable[[Load], Expr]) -> 
 
 def mentions_memory(expr: Expr) -> bool:
     """Whether an expression reads memory or takes an address."""
-    return any(isinstance(e, Load | AddressOf) for e in expr_traverse.walk(expr))
+    return bool(expr_traverse.accesses(expr))

@@ -85,7 +85,7 @@ def _is_domain(block: Block, indices: Sequence[Expr], buffer: Buffer) -> bool:
 
 def check_every_step(function: Function, block: Block, around: Sequence[For]) -> None:
     """Refuse a block that some iterations of the loops `around` leave out, as in the tail of a loop over steps."""
-    guarded: set[Var] = set() if block.predicate is None else expr_traverse.free_vars(block.predicate)
+    guarded: frozenset[Var] = frozenset() if block.predicate is None else expr_traverse.free_vars(block.predicate)
     analyzer = queries.analyzer_of(function, around)
     for axis, value in zip(block.axes, block.bindings, strict=True):
         if axis.kind != "sequential" or analyzer.prove(value < axis.extent):

@@ -37,7 +37,7 @@ def check_indices(
 
     Raises: IndexRangeError when an index cannot be proved to stay within its tensor.
     """
-    loads = (node for expr in exprs for node in traverse.walk(expr) if isinstance(node, Load))
+    loads = (node for expr in exprs for node in traverse.accesses(expr) if isinstance(node, Load))
     extents = [extent for load in loads for extent in load.buffer.shape]
     times = [frame.time for frame in open_frames.get()]
     start = _Guard(knowledge([*times, *axes], [*extents, *exprs]), ())
@@ -100,7 +100,7 @@ def _check_load(load: Load, guard: _Guard, span: Span | None) -> Iterator[IndexC
         unproved = [cond for cond in needed if not _is_proved(cond, guard)]
         if not unproved:
             continue
-        if not any(isinstance(node, Load) for node in traverse.walk(index)):
+        if not any(isinstance(node, Load) for node in traverse.accesses(index)):
             raise _range_error(load, axis, guard, span)
         what = f"index {_text(index)} of {load.buffer.name}, axis {axis}, is outside [0, {_text(extent)})"
         yield IndexCheck(guard.holding(functools.reduce(_both, unproved)), what, span)

@@ -83,7 +83,7 @@ def operands(op: Operation) -> list[Tensor]:
     if not isinstance(op, Compute):
         return []
     exprs = (*op.values, *op.indices) if isinstance(op, Update) else op.values
-    loads = (node for expr in exprs for node in traverse.walk(expr) if isinstance(node, Load))
+    loads = (node for expr in exprs for node in traverse.accesses(expr) if isinstance(node, Load))
     read = [tensor_of(load.buffer) for load in loads]
     return list(dict.fromkeys([*read, op.target] if isinstance(op, Update) else read))
 
@@ -186,7 +186,7 @@ def _reads_in_place(op: Operation, state: Tensor) -> bool:
 
 
 def _loads(expr: Expr, tensor: Tensor) -> list[Load]:
-    return [node for node in traverse.walk(expr) if isinstance(node, Load) and node.buffer is tensor.buffer]
+    return [node for node in traverse.accesses(expr) if isinstance(node, Load) and node.buffer is tensor.buffer]
 
 
 def _ordered(ops: Sequence[Operation], edges: _Edges) -> Sequence[Operation]:
