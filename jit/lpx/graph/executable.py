@@ -19,11 +19,12 @@ from lpx.driver.flags import with_flags
 from lpx.driver.lowered import Lowered, LoweredKernel
 from lpx.driver.program import link_program
 from lpx.errors import UnsupportedError
-from lpx.expr.nodes import Var
-from lpx.graph import memory
+from lpx.expr.nodes import Expr, Var
+from lpx.graph import aliases, memory
 from lpx.graph.builder import define_graph
 from lpx.graph.nodes import Graph, Value, print_graph
 from lpx.graph.partition import Group, partition
+from lpx.graph.pointwise import flatten_pointwise
 from lpx.ir.nodes import Function
 from lpx.records import record, replace
 from lpx.runtime.objects import LinkedObject
@@ -48,8 +49,9 @@ class Executable:
     def lowered(self) -> Lowered:
         """Every form of the graph, made anew for people to read."""
         kernels: list[LoweredKernel] = []
-        for subgraph in _kernel_graphs(self.graph):
-            function = _function_of(subgraph, self.graph.constants, self.fastmath)
+        subgraphs, inner = _kernel_graphs(self.graph)
+        for subgraph in subgraphs:
+            function = _function_of(subgraph, inner.constants, self.fastmath)
             make = partial(rules.default_schedule, function, self.target)
             kernels.append(LoweredKernel(subgraph.name, function, self.target, make))
         return Lowered(print_graph(self.graph), kernels, self.seconds)
@@ -63,27 +65,41 @@ def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = ())
     Raises: TargetError when the target is not of this machine; what compiling a kernel raises.
     """
     begin = time.perf_counter()
-    subgraphs = _kernel_graphs(graph)
-    constants = graph.constants if graph.inputs else ()  # without inputs, all of it runs once
+    subgraphs, inner = _kernel_graphs(graph)
+    constants = inner.constants if graph.inputs else ()  # without inputs, all of it runs once
     compiled = [_compile(g, constants, target, tuple(fastmath)) for g in subgraphs]
     if len(subgraphs) == 1:
-        signature = _signature(graph, compiled[0].signature)
-        specialisation, parts = compiled[0].link(signature, _bound(graph, signature)), list[LinkedObject]()
+        signature = _signature(graph, inner.constants, compiled[0].signature)
+        specialisation, parts = compiled[0].link(signature, _bound(inner, signature)), list[LinkedObject]()
     else:
-        specialisation, parts = _link(graph, subgraphs, compiled, target)
+        specialisation, parts = _link(graph, inner, subgraphs, compiled, target)
     seconds = _total([c.seconds for c in compiled])
     seconds["all"] = time.perf_counter() - begin
     return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), parts)
 
 
-def _kernel_graphs(graph: Graph) -> list[Graph]:
-    """The graph of each kernel, in running order. A graph of one kernel keeps its inputs, used or not."""
-    everything = (*graph.inputs, *graph.constants)
+def _kernel_graphs(graph: Graph) -> tuple[list[Graph], Graph]:
+    """The graph of each kernel in running order, and `graph` in the shapes that they use.
+
+    A graph of one kernel keeps its inputs, used or not.
+    """
+    inner = aliases.without_outer_reshapes(flatten_pointwise(graph))
     symbolic = any(isinstance(d, Var) for v in graph.inputs for d in v.shape)
-    groups = () if symbolic else partition(graph)
+    groups = () if symbolic else partition(inner)
     if len(groups) <= 1:
-        return [replace(graph, name=_kernel_name(graph.nodes), inputs=everything, constants={})]
-    return [_subgraph(group) for group in groups]
+        everything = (*inner.inputs, *inner.constants)
+        return [replace(inner, name=_kernel_name(inner.nodes), inputs=everything, constants={})], inner
+    return [_subgraph(group) for group in groups], _with_alias_constants(inner, groups)
+
+
+def _with_alias_constants(graph: Graph, groups: Sequence[Group]) -> Graph:
+    """`graph` with a constant for each reshape of a constant that a group reads."""
+    makers, arrays = graph.producers(), dict(graph.constants)
+    for value in (v for group in groups for v in group.inputs):
+        source = aliases.root(value, makers, graph.constants)
+        if source in graph.constants:
+            arrays[value] = aliases.reshaped(graph.constants[source], value)
+    return replace(graph, constants=arrays)
 
 
 def _subgraph(group: Group) -> Graph:
@@ -107,17 +123,28 @@ def _compile(graph: Graph, constants: Collection[Value], target: Target, fastmat
 def _function_of(graph: Graph, constants: Collection[Value], fastmath: tuple[str, ...]) -> Function:
     """The function of a kernel's graph, some of whose inputs are constants."""
     tensors = define_graph(graph)
-    function = te.lower([tensors[v] for v in graph.outputs], [tensors[v] for v in graph.inputs], name=graph.name)
+    inputs = [tensors[v] for v in graph.inputs]
+    outputs = [_copy(t) if any(t is x for x in inputs) else t for t in (tensors[v] for v in graph.outputs)]
+    function = te.lower(outputs, inputs, name=graph.name)
     known = {tensors[v].buffer for v in graph.inputs if v in constants}
     params = tuple(replace(p, role="constant") if p.buffer in known else p for p in function.params)
     return with_flags(replace(function, params=params), fastmath)
 
 
-def _signature(graph: Graph, compiled: Signature | None = None) -> Signature:
-    """The signature of a graph: inputs, then outputs; constants are `bound`, where the kernels have them."""
+def _copy(x: te.Tensor) -> te.Tensor:
+    """What an operator gave back as it was, such as a pad by nothing, where it is wanted in other memory."""
+
+    def at(*i: Expr) -> Expr:
+        return x[i]
+
+    return te.compute(x.shape, at, name="copy")
+
+
+def _signature(graph: Graph, constants: Iterable[Value], compiled: Signature | None = None) -> Signature:
+    """The signature of a graph: inputs, then outputs; `constants` are `bound`, where the kernels have them."""
     groups: tuple[tuple[Iterable[Value], Role], ...] = (
         (graph.inputs, "in"),
-        (graph.constants, "bound"),
+        (constants, "bound"),
         (graph.outputs, "out"),
     )
     defaults = {"in": "x", "bound": "constant", "out": "out"}
@@ -151,20 +178,23 @@ def _bound(graph: Graph, signature: Signature) -> dict[str, NDArray[Any]]:
 
 
 def _link(
-    graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled], target: Target
+    declared: Graph, graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled], target: Target
 ) -> tuple[Specialisation, list[LinkedObject]]:
     graph, operands = _prepared(graph, subgraphs, compiled)
     order = (*graph.inputs, *graph.constants, *graph.outputs)
     places: dict[Value, ProgramParameter | Workspace] = {v: ProgramParameter(k) for k, v in enumerate(order)}
-    groups = [Group(g.nodes, g.inputs, g.outputs) for g in subgraphs]
+    makers = graph.producers()
+    made = {**dict.fromkeys(order), **dict.fromkeys(v for g in subgraphs for v in g.outputs)}
+    roots = {v: aliases.root(v, makers, made) for values in operands for v in values}
+    groups = [Group(g.nodes, tuple(roots[v] for v in g.inputs if v in roots), g.outputs) for g in subgraphs]
     plan = memory.plan(groups, set(graph.outputs))
     places.update({value: Workspace(offset) for value, offset in plan.offsets.items()})
     steps: list[Step] = []
     checks: list[str] = []
     for values, kernel in zip(operands, compiled, strict=True):
-        steps.append(Step(kernel.entry, tuple(places[v] for v in values), len(checks)))
+        steps.append(Step(kernel.entry, tuple(places[roots[v]] for v in values), len(checks)))
         checks.extend(kernel.signature.checks)
-    signature = replace(_signature(graph), checks=tuple(checks))
+    signature = replace(_signature(declared, graph.constants), checks=tuple(checks))
     kernels = {c.entry: c for c in compiled}
     return link_program(signature, kernels, steps, plan.size, _bound(graph, signature), target)
 

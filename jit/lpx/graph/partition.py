@@ -149,18 +149,32 @@ class _Partitioner:
         return Group(tuple(nodes), tuple(reads), escaping)
 
     def _with_free_producers(self, nodes: Sequence[Node]) -> list[Node]:
+        """`nodes` and the free ones they read, but for reshapes of what others make: those are names of its memory."""
         found: dict[Node, None] = {}
+        own = {v for n in nodes for v in n.outputs}
 
         def add(node: Node) -> None:
             for value in node.inputs:
                 producer = None if value is None else self._producer.get(value)
-                if producer is not None and producer not in self._draft_of and producer not in found:
+                if producer is None or producer in self._draft_of or producer in found:
+                    continue
+                if not self._is_alias(producer, own):
                     add(producer)
             found[node] = None
 
         for node in nodes:
             add(node)
         return list(found)
+
+    def _is_alias(self, node: Node, own: set[Value]) -> bool:
+        """Whether a node reshapes, perhaps not for the first time, what is in memory before its group runs."""
+        if node.operator.name != "reshape":
+            return False
+        (value,) = node.inputs
+        producer = None if value is None else self._producer.get(value)
+        if producer is None:
+            return True
+        return value not in own and (producer in self._draft_of or self._is_alias(producer, own))
 
 
 def _rows(node: Node) -> tuple[shapes.Dim, ...]:

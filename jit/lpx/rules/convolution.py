@@ -30,6 +30,9 @@ from lpx.target import CpuMachine
 SPARE = 3
 """Registers of a tile that hold no sum: the filters of a step, and a pixel."""
 
+PANEL_SHARE = 45
+"""Percent of the first cache that filters of one part of the sum may take: the rest is for pixels and sums."""
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -59,11 +62,12 @@ class Convolution:
 
 @record
 class Tile:
-    """Sizes of a register tile: `rows` x `columns` pixels by `filters`."""
+    """Sizes of a register tile: `rows` x `columns` pixels by `filters`; `channels` of the sum at a time."""
 
     rows: int
     columns: int
     filters: int
+    channels: int
 
 
 def recognise(found: Contraction) -> Convolution | None:
@@ -100,7 +104,11 @@ def choose_tile(conv: Convolution, machine: CpuMachine) -> Tile:
     width = extent_of(conv.column.extent)
     columns = contraction.divide_evenly(width, pixels)
     height = 1 if conv.row is None or columns < width else extent_of(conv.row.extent)
-    return Tile(max(1, min(height, pixels // columns)), columns, vectors * lanes)
+    channels, *taps = (extent_of(a.extent) for a in conv.summed)
+    step = prod(taps) * vectors * machine.vector_bits // 8
+    most = max(1, machine.l1d.bytes * PANEL_SHARE // 100 // step)
+    depth = contraction.divide_evenly(channels, most)
+    return Tile(max(1, min(height, pixels // columns)), columns, vectors * lanes, depth)
 
 
 def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
@@ -136,19 +144,37 @@ class _Plan:
         self._filters_last()
         loops = self._host_loops()
         filters, in_filters = self._cut(loops.pop(conv.filter, None), tile.filters)
-        columns, in_columns = self._cut(loops.pop(conv.column, None), tile.columns)
-        rows, in_rows = self._cut(loops.pop(conv.row, None) if conv.row else None, tile.rows)
+        down, across = loops.pop(conv.row, None) if conv.row else None, loops.pop(conv.column, None)
+        rows, in_rows = self._cut(down, self._block_rows() if self.is_blocked else tile.rows)
+        columns, in_columns = ([], [across] if across else []) if self.is_blocked else self._cut(across, tile.columns)
         pixels = [*loops.values(), *rows, *columns]
         first = [*filters, *pixels] if self._filters_stream() else [*pixels, *filters]
-        inside = [*in_filters, *in_rows, *in_columns]
+        inside = [*in_rows, *in_filters, *in_columns]
         if not first:
             first = [schedule.add_unit_loop(inside[0])]
         schedule.reorder(*first, *inside)
         schedule.compute_at(conv.name, first[-1])
         self._sum(first[-1])
-        self._store(inside)
+        self._store(in_rows, in_filters, in_columns)
         shared = share(schedule, self.machine, first, conv.contraction.facts.runs)
-        return f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters{shared}"
+        return (
+            f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters"
+            + (f", {tile.channels} channels at a time" if self.is_blocked else "")
+            + shared
+        )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a panel of filters does not stay in the first cache: many tiles then share a part of it."""
+        taps = prod(extent_of(a.extent) for a in self.conv.summed[1:])
+        return taps > 1 and self.tile.channels < extent_of(self.conv.summed[0].extent)
+
+    def _block_rows(self) -> int:
+        """Rows of pixels, whole tiles of them, whose sums stay in the second cache while parts of the sum are added."""
+        row = extent_of(self.conv.column.extent) * self.tile.filters * self.conv.contraction.facts.target.dtype.itemsize
+        most = max(1, self.machine.l2.bytes // 8 // row // self.tile.rows) * self.tile.rows
+        height = 1 if self.conv.row is None else extent_of(self.conv.row.extent)
+        return -(-contraction.divide_evenly(height, most) // self.tile.rows) * self.tile.rows
 
     def _pack_filters(self) -> None:
         """Copy filters into panels: [panel, summed axes in their order, filter of the panel]."""
@@ -192,30 +218,45 @@ class _Plan:
         return load.dtype.itemsize * prod(extent_of(e) for e in load.buffer.shape) > self.machine.l2.bytes // 2
 
     def _sum(self, outer: LoopHandle) -> None:
-        """Order the convolution's loops inside `outer`: the sum, then pixels, then filters as lanes."""
-        schedule, conv = self.schedule, self.conv
-        inner = self._inside(outer, conv.summed)
-        pixels = self._inside(outer, [a for a in conv.spatial if a is not conv.filter])
+        """Order the convolution's loops inside `outer`: the sum, then pixels of a tile, then filters as lanes."""
+        schedule, conv, tile = self.schedule, self.conv, self.tile
+        summed = self._inside(outer, conv.summed)
         (lanes,) = self._inside(outer, [conv.filter])
-        schedule.reorder(*inner, *pixels, lanes)
-        start = schedule.loops(schedule.decompose_reduction(conv.name, inner[0]))
+        pixels = self._inside(outer, [a for a in conv.spatial if a is not conv.filter])
+        first, tiles = summed[0], list[LoopHandle]()
+        if self.is_blocked:
+            first, summed[0] = schedule.split(summed[0], tile.channels)
+            rows, in_rows = self._cut(self._loop_inside(outer, conv.row), tile.rows)
+            columns, in_columns = self._cut(self._loop_inside(outer, conv.column), tile.columns)
+            tiles, pixels = [*rows, *columns], [*in_rows, *in_columns]
+            schedule.reorder(first, *tiles, *summed, *pixels, lanes)
+        else:
+            schedule.reorder(*summed, *pixels, lanes)
+        start = schedule.loops(schedule.decompose_reduction(conv.name, first))
         for loop in (*pixels, *start[len(start) - len(pixels) - 1 : -1]):
             schedule.unroll(loop)
         schedule.vectorize(lanes)
         schedule.vectorize(start[-1])
 
-    def _store(self, inside: Sequence[LoopHandle]) -> None:
-        """Run through a finished tile in vectors of pixels, which lie next to each other where it goes."""
+    def _store(self, rows: Sequence[LoopHandle], filters: Sequence[LoopHandle], columns: Sequence[LoopHandle]) -> None:
+        """Run through finished sums in vectors of pixels, which lie next to each other where they go."""
         schedule = self.schedule
-        *outer, last = inside
+        unrolled = list(filters) if self.is_blocked else [*rows, *filters]
+        last = columns[0] if columns else unrolled.pop() if unrolled else rows[-1]
         extent = extent_of(schedule.loop_of(last).extent)
         lanes = min(self.machine.lanes(self.conv.contraction.facts.target.dtype.bits), 1 << (extent - 1).bit_length())
         if extent != lanes:
             part, last = schedule.split(last, lanes, tail="mask")
-            outer.append(part)
-        for loop in outer:
+            if filters and columns:
+                schedule.reorder(part, filters[0], last)
+            if not self.is_blocked:
+                unrolled.append(part)
+        for loop in unrolled:
             schedule.unroll(loop)
         schedule.vectorize(last)
+
+    def _loop_inside(self, outer: LoopHandle, axis: Axis | None) -> LoopHandle | None:
+        return next(iter(self._inside(outer, [axis] if axis else [])), None)
 
     def _inside(self, outer: LoopHandle, axes: Sequence[Axis]) -> list[LoopHandle]:
         return contraction.loops_inside(self.schedule, self.conv.name, outer, [a.var for a in axes])

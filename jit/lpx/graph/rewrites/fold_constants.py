@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpx.graph.editing import constant_values, without_dead_nodes
 from lpx.graph.nodes import Graph, Node, Value
 from lpx.graph.operators import lookup
-from lpx.graph.rewrites.editing import constant_values, without_dead_nodes
 from lpx.graph.rewrites.evaluate import run_constants, size_of
 from lpx.records import replace
 from lpx.target import Target

@@ -10,8 +10,8 @@ few units in the last place of the largest product. It is done for float32 and f
 from __future__ import annotations
 
 from lpx import dtypes
+from lpx.graph.editing import constant_values, make_node, without_dead_nodes
 from lpx.graph.nodes import Graph, Node, Value
-from lpx.graph.rewrites.editing import constant_values, make_node, without_dead_nodes
 from lpx.records import record, replace
 
 

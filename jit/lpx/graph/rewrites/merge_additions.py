@@ -9,8 +9,8 @@ float32 and float64.
 from __future__ import annotations
 
 from lpx import dtypes
+from lpx.graph.editing import constant_values, make_node, without_dead_nodes
 from lpx.graph.nodes import Graph, Node, Value
-from lpx.graph.rewrites.editing import constant_values, make_node, without_dead_nodes
 from lpx.records import replace
 
 
