@@ -9,13 +9,13 @@ from lpx.expr.nodes import AddressOf, Expr, Load, Var
 
 N = build.const(8)
 A, B = Buffer("A", dtypes.float32, (N,)), Buffer("B", dtypes.index, (N,))
-I, J, K = build.var("i"), build.var("j"), build.var("k")
+VI, VJ, VK = build.var("i"), build.var("j"), build.var("k")
 
 
 def gathered() -> Expr:
     """A[B[i] + j] * A[i] + A[B[i] + j]: shared nodes, nested reads."""
-    read = build.load(A, (build.load(B, (I,)) + J,))
-    return read * build.load(A, (I,)) + read
+    read = build.load(A, (build.load(B, (VI,)) + VJ,))
+    return read * build.load(A, (VI,)) + read
 
 
 def walked(expr: Expr) -> tuple[set[Var], tuple[Expr, ...]]:
@@ -25,7 +25,14 @@ def walked(expr: Expr) -> tuple[set[Var], tuple[Expr, ...]]:
 
 
 def test_variables_and_accesses_are_those_of_all_nodes() -> None:
-    for expr in (gathered(), I, N, I + J, build.address_of(A, (I + J,)), build.select(I < J, gathered(), gathered())):
+    for expr in (
+        gathered(),
+        VI,
+        N,
+        VI + VJ,
+        build.address_of(A, (VI + VJ,)),
+        build.select(VI < VJ, gathered(), gathered()),
+    ):
         variables, accesses = walked(expr)
         assert traverse.free_vars(expr) == variables
         found = traverse.accesses(expr)
@@ -34,29 +41,29 @@ def test_variables_and_accesses_are_those_of_all_nodes() -> None:
 
 
 def test_deep_expressions_do_not_recurse() -> None:
-    expr: Expr = I
+    expr: Expr = VI
     for _ in range(20_000):
         expr = expr + 1
-    assert traverse.free_vars(expr) == {I}
-    assert traverse.free_vars(traverse.substitute(expr, {I: J})) == {J}
+    assert traverse.free_vars(expr) == {VI}
+    assert traverse.free_vars(traverse.substitute(expr, {VI: VJ})) == {VJ}
 
 
 def test_substitute_keeps_what_does_not_mention_the_variables() -> None:
     expr = gathered()
-    assert traverse.substitute(expr, {K: J}) is expr
+    assert traverse.substitute(expr, {VK: VJ}) is expr
     assert traverse.substitute(expr, {}) is expr
-    made = traverse.substitute(expr, {J: K})
+    made = traverse.substitute(expr, {VJ: VK})
     variables, accesses = walked(made)
-    assert variables == {I, K}
-    kept = {a for a in walked(expr)[1] if J not in traverse.free_vars(a)}
+    assert variables == {VI, VK}
+    kept = {a for a in walked(expr)[1] if VJ not in traverse.free_vars(a)}
     assert kept <= set(accesses)
     assert len(accesses) == 3  # what was shared still is
 
 
 def test_substitution_is_simultaneous() -> None:
-    made = traverse.substitute(I - J, {I: J, J: I})
-    assert traverse.structural_equal(made, J - I)
+    made = traverse.substitute(VI - VJ, {VI: VJ, VJ: VI})
+    assert traverse.structural_equal(made, VJ - VI)
     memo: dict[Expr, Expr] = {}
-    shared = I * I
-    first, second = (traverse.substitute(e, {I: K}, memo) for e in (shared + 1, shared + 2))
+    shared = VI * VI
+    first, second = (traverse.substitute(e, {VI: VK}, memo) for e in (shared + 1, shared + 2))
     assert traverse.children(first)[0] is traverse.children(second)[0]

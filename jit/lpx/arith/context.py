@@ -172,8 +172,8 @@ class Context:
         """Note low <= variable < high (only while this context is being made)."""
         if number in self.ranges:
             self._forget_variable(number)
-        order = 1 + max((known.order for known in self.ranges.values()), default=-1)
-        self.ranges[number] = Range(low, high, order)
+        last = next(reversed(self.ranges.values()), None)
+        self.ranges[number] = Range(low, high, 0 if last is None else last.order + 1)
         self.parameters = self.parameters.union(*(bound.atoms() for bound in (low, high) if bound is not None))
         self.forget()
         if low is not None and high is not None:

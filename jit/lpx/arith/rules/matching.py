@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 from lpx.arith.folding import fold
 from lpx.arith.rules import bits, booleans, comparisons, floats, integers, selections
@@ -21,8 +22,10 @@ from lpx.records import record
 Number = Callable[[Expr], int]
 """The structural number of an expression: equal numbers, equal expressions."""
 
-Head = tuple[object, ...]
+Head = tuple[object, object]
 Bindings = dict[Var, Expr]
+Matcher = Callable[[Expr, Bindings, Number], bool]
+"""Whether an expression fits a pattern; notes what the pattern's variables stand for."""
 
 FAMILIES: tuple[Family, ...] = (
     integers.SUMS,
@@ -44,7 +47,7 @@ FAMILIES: tuple[Family, ...] = (
 _COMMUTATIVE = frozenset(("add", "mul", "min", "max", "bitand", "bitor", "bitxor", "eq", "ne"))
 
 
-@record
+@record(eq=False)
 class _Candidate:
     """A rule with its operands in one order."""
 
@@ -52,6 +55,7 @@ class _Candidate:
     replacement: Expr
     when: Condition
     domain: Domain
+    matches: Matcher
 
 
 def rewrite(node: Expr, number: Number) -> Expr | None:
@@ -59,10 +63,10 @@ def rewrite(node: Expr, number: Number) -> Expr | None:
     if type(node) not in _ROOTS:
         return None
     dtype = operand_dtype(node)
-    operands = traverse.children(node)
-    for candidate in _candidates(_head(node), tuple(_head(scalar_constant(o)) for o in operands), _domain(dtype)):
+    operand_heads = tuple([_head(scalar_constant(o)) for o in traverse.children(node)])
+    for candidate in _candidates(_head(node), operand_heads, _DOMAINS[dtype.kind]):
         bindings: Bindings = {}
-        if not _match_operands(candidate.pattern, node, candidate.domain, bindings, number):
+        if not candidate.matches(node, bindings, number):
             continue
         if candidate.when is not always and not candidate.when(Match(dtype, bindings)):
             continue
@@ -101,12 +105,7 @@ def orders(pattern: Expr) -> Iterator[Expr]:
 _ROOTS = frozenset((nodes.Unary, nodes.Binary, nodes.Compare, nodes.Select))
 
 
-def _domain(dtype: DType) -> Domain:
-    if dtype.is_integer:
-        return "integer"
-    if dtype.is_float:
-        return "float"
-    return "bool" if dtype.is_bool else "any"
+_DOMAINS: dict[str, Domain] = {"int": "integer", "uint": "integer", "float": "float", "bool": "bool", "handle": "any"}
 
 
 def _head(node: Expr) -> Head:
@@ -129,7 +128,8 @@ def _rules_by_head() -> dict[Head, list[_Candidate]]:
 
 
 def _orientations(rule: Rule, domain: Domain) -> Iterator[_Candidate]:
-    return (_Candidate(pattern, rule.replacement, rule.when, domain) for pattern in orders(rule.pattern))
+    for pattern in orders(rule.pattern):
+        yield _Candidate(pattern, rule.replacement, rule.when, domain, _matcher(pattern, domain, set()))
 
 
 @functools.cache
@@ -148,36 +148,59 @@ def _may_match(pattern: Expr, head: Head) -> bool:
     return pattern not in CONSTANTS or head[0] is Const
 
 
-def _match(pattern: Expr, expr: Expr, domain: Domain, bindings: Bindings, number: Number) -> bool:
+def _matcher(pattern: Expr, domain: Domain, bound: set[Var]) -> Matcher:
+    """The matcher of a part of a pattern, before which the variables `bound` are met."""
     if isinstance(pattern, Var):
-        return _match_variable(pattern, expr, domain, bindings, number)
-    expr = scalar_constant(expr)
+        return _matcher_of_variable(pattern, domain, bound)
     if isinstance(pattern, Const):
-        return isinstance(expr, Const) and _same_value(pattern, expr)
-    return _head(pattern) == _head(expr) and _match_operands(pattern, expr, domain, bindings, number)
+        return _matcher_of_literal(pattern)
+    kind: Any = type(pattern)
+    op: object = getattr(pattern, "op", None)
+    parts = [_matcher(part, domain, bound) for part in traverse.children(pattern)]
+
+    def match(expr: Any, bindings: Bindings, number: Number) -> bool:
+        if type(expr) is not kind or (op is not None and expr.op != op):
+            return False
+        for part, operand in zip(parts, traverse.children(expr), strict=True):
+            if not part(operand, bindings, number):
+                return False
+        return True
+
+    return match
 
 
-def _match_operands(pattern: Expr, expr: Expr, domain: Domain, bindings: Bindings, number: Number) -> bool:
-    return all(
-        _match(part, operand, domain, bindings, number)
-        for part, operand in zip(traverse.children(pattern), traverse.children(expr), strict=True)
-    )
-
-
-def _match_variable(variable: Var, expr: Expr, domain: Domain, bindings: Bindings, number: Number) -> bool:
-    if variable in CONSTANTS:
+def _matcher_of_literal(literal: Const) -> Matcher:
+    def match(expr: Expr, _bindings: Bindings, _number: Number) -> bool:
         expr = scalar_constant(expr)
-        if not isinstance(expr, Const):
+        return isinstance(expr, Const) and _same_value(literal, expr)
+
+    return match
+
+
+def _matcher_of_variable(variable: Var, domain: Domain, bound: set[Var]) -> Matcher:
+    """Where a variable is met first it takes what is there, later it must be the same again."""
+    is_constant = variable in CONSTANTS
+    wanted = _DOMAINS[variable.dtype.kind] if domain != "any" or variable.dtype.is_bool else None
+
+    def match_again(expr: Expr, bindings: Bindings, number: Number) -> bool:
+        known = bindings[variable]
+        other = scalar_constant(expr) if is_constant else expr
+        return known is other or number(known) == number(other)
+
+    def match_first(expr: Expr, bindings: Bindings, _number: Number) -> bool:
+        if is_constant:
+            expr = scalar_constant(expr)
+            if not isinstance(expr, Const):
+                return False
+        if wanted is not None and _DOMAINS[expr.dtype.kind] != wanted:
             return False
-    bound = bindings.get(variable)
-    if bound is not None:
-        return bound is expr or number(bound) == number(expr)
-    if domain != "any" or variable.dtype.is_bool:
-        wanted = _domain(variable.dtype)
-        if wanted != _domain(expr.dtype):
-            return False
-    bindings[variable] = expr
-    return True
+        bindings[variable] = expr
+        return True
+
+    if variable in bound:
+        return match_again
+    bound.add(variable)
+    return match_first
 
 
 def _same_value(literal: Const, constant: Const) -> bool:
