@@ -108,10 +108,16 @@ def register_node(kind: type[Expr], get: Callable[[Any], Children], put: Rebuild
     _REBUILD[kind] = put
 
 
-def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None) -> Expr:
+def transform(
+    expr: Expr,
+    visit: Callable[[Expr], Expr | None],
+    memo: dict[Expr, Expr] | None = None,
+    within: Callable[[Expr], object] | None = None,
+) -> Expr:
     """Rewrite bottom up: operands first, then `visit` may replace the rebuilt node (None keeps it).
 
-    `memo` may be shared between expressions of one statement so that common nodes stay common.
+    `memo` may be shared between expressions of one statement so that common nodes stay common. Expressions for which
+    `within` is false are kept without a look inside: `within=accesses` where only reads and addresses change.
     """
     done: dict[Expr, Expr] = {} if memo is None else memo
     stack: list[Expr | None] = [expr]
@@ -121,6 +127,9 @@ def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr,
             node = cast("Expr", stack.pop())
             rebuilt = rebuild(node, [done[c] for c in _CHILDREN[type(node)](node)])
         elif node in done:
+            continue
+        elif within is not None and not within(node):
+            done[node] = node
             continue
         elif operands := _CHILDREN[type(node)](node):
             stack += (node, None)
@@ -136,22 +145,12 @@ def transform(expr: Expr, visit: Callable[[Expr], Expr | None], memo: dict[Expr,
 def substitute(expr: Expr, values: Mapping[nodes.Var, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
     """`expr` with variables replaced; nodes without them are kept."""
     done: dict[Expr, Expr] = {} if memo is None else memo
-    stack: list[Expr | None] = [expr]
-    while stack:
-        node = stack.pop()
-        if node is None:  # the operands of the node below are done
-            node = cast("Expr", stack.pop())
-            done[node] = rebuild(node, [done[c] for c in _CHILDREN[type(node)](node)])
-        elif node in done:
-            continue
-        elif free_vars(node).isdisjoint(values):
-            done[node] = node
-        elif isinstance(node, nodes.Var):
-            done[node] = values[node]
-        else:
-            stack += (node, None)
-            stack += _CHILDREN[type(node)](node)[::-1]
-    return done[expr]
+    done.update(values.items())
+    return transform(expr, _keep, done, lambda e: not free_vars(e).isdisjoint(values))
+
+
+def _keep(_: Expr) -> None:
+    """The `visit` of a rewriting that replaces only what its memo holds."""
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

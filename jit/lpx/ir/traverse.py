@@ -150,7 +150,10 @@ def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
             case _:
                 return None
 
-    return transform(stmt, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo))
+    def on_expr(expr: Expr) -> Expr:
+        return expr_traverse.transform(expr, on_node, memo, within=expr_traverse.accesses)
+
+    return transform(stmt, on_stmt, on_expr)
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:

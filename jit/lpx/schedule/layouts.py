@@ -160,4 +160,6 @@ def _remap(body: Stmt, old: Buffer, new: Buffer, mapping: IndexMap) -> Stmt:
             case _:
                 return None
 
-    return traverse.transform(body, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo))
+    return traverse.transform(
+        body, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo, expr_traverse.accesses)
+    )

@@ -179,7 +179,7 @@ def replace_loads(stmt: Stmt, buffer: Buffer, value: Callable[[Load], Expr]) -> 
     def visit(expr: Expr) -> Expr | None:
         return value(expr) if isinstance(expr, Load) and expr.buffer is buffer else None
 
-    return traverse.transform(stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo))
+    return traverse.transform(stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo, expr_traverse.accesses))
 
 
 def mentions_memory(expr: Expr) -> bool:
