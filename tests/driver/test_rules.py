@@ -10,7 +10,7 @@ import pytest
 from lpx import te
 from lpx.ir.nodes import Function
 from lpx.records import replace
-from lpx.rules import contraction, default, reduction
+from lpx.rules import contraction, default, reduction, tiled
 from lpx.rules.facts import facts_of
 from lpx.schedule import Trace, create_schedule, replay
 from lpx.schedule.testing import check_equivalent
@@ -190,7 +190,7 @@ def test_tiles_fill_the_registers_of_the_target(target: str) -> None:
     machine = Target.parse(target).cpu
     found = contraction.recognise(facts_of(te.lower(matmul(1024, 1024, 1024)))["C"])
     assert found is not None
-    tiles = contraction.choose_tiles(found, machine)
+    tiles = tiled.choose_tiles(found, machine)
     vectors = tiles.columns // machine.lanes(32)
     used = tiles.rows * vectors + vectors + 1
     assert machine.vector_registers // 2 < used <= machine.vector_registers

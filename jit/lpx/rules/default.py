@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import contraction, convolution, elementwise, inlining, reduction, rows
+from lpx.rules import convolution, elementwise, inlining, products, reduction, rows
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
@@ -41,7 +41,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     for name in facts_of(made.schedule.function):
         if name in grouped or _is_scheduled(made.schedule, name):
             continue
-        for rule in (convolution.apply, contraction.apply, reduction.apply, elementwise.apply):
+        for rule in (convolution.apply, products.apply, reduction.apply, elementwise.apply):
             before = made.schedule.function, made.schedule.trace
             try:
                 note = rule(made.schedule, name, machine)

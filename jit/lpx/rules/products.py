@@ -1,0 +1,28 @@
+"""The default schedule of a contraction: in blocks where that pays, else in tiles."""
+
+from __future__ import annotations
+
+from lpx.rules import blocked, tiled
+from lpx.rules.contraction import epilogue, recognise
+from lpx.rules.facts import extent_of, facts_of
+from lpx.rules.skinny import SkinnyPlan
+from lpx.schedule.schedule import Schedule
+from lpx.target import CpuMachine
+
+
+def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
+    """Schedule one block as a contraction; what was done, or "" where it is none."""
+    contraction = recognise(facts_of(schedule.function)[name])
+    if contraction is None:
+        return ""
+    skinny = SkinnyPlan(schedule, contraction, machine)
+    if skinny.suits():
+        return skinny.apply()
+    fused = epilogue(schedule, contraction)
+    plan = tiled.TiledPlan(schedule, contraction, tiled.choose_tiles(contraction, machine), fused, machine)
+    if not plan.packs_columns() or not blocked.suits(contraction):
+        return plan.apply()
+    blocks = blocked.choose_blocks(contraction, machine, fused=bool(fused))
+    if blocks.depth < extent_of(contraction.inner[0].extent):
+        fused = ""
+    return blocked.BlockedPlan(schedule, contraction, blocks, fused, machine).apply()
