@@ -6,9 +6,13 @@ nearest cache from the first step to the last.
 
 from __future__ import annotations
 
+from math import prod
+
 from lpx.errors import ScheduleError
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Load
 from lpx.rules import contraction, reduction
-from lpx.rules.elementwise import lanes_for, share, split_vector
+from lpx.rules.elementwise import HEAVY, lanes_for, share, split_vector
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
 from lpx.schedule.handles import LoopHandle
@@ -83,9 +87,95 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
     row = schedule.fuse(*loops[:rows]) if rows > 1 else loops[0]
     for name in reversed(chain):
         schedule.compute_at(name, row)
-    notes = [_inside(schedule, name, row, machine) for name in [*chain, last]]
+    notes = _inside_all(schedule, [*chain, last], row, machine)
+    notes += _ask_for_next_row(schedule, [*chain, last], row, machine)
     shared = share(schedule, machine, [row], work)
     return f"row by row{shared}; " + "; ".join(n for n in notes if n)
+
+
+def _inside_all(schedule: Schedule, names: list[str], row: LoopHandle, machine: CpuMachine) -> list[str]:
+    """Vectorize the blocks below the loop over rows, sums of what was just computed along with it."""
+    notes: list[str] = []
+    done: set[str] = set()
+    for position, name in enumerate(names):
+        sums = [r for r in names[position + 1 :] if _adds_up(schedule, r, name)]
+        before = schedule.function, schedule.trace
+        try:
+            note = _with_sum(schedule, name, sums[0], machine) if len(sums) == 1 else ""
+        except ScheduleError:
+            schedule.function, schedule.trace = before
+            note = ""
+        if note:
+            done.add(sums[0])
+        if name not in done:
+            notes.append(note or _inside(schedule, name, row, machine))
+    return notes
+
+
+def _adds_up(schedule: Schedule, reduction_name: str, name: str) -> bool:
+    """Whether a block reduces a row of what another, element-wise one computes, all of it and in order."""
+    facts = facts_of(schedule.function)
+    made, reducing = facts[name], facts[reduction_name]
+    if made.is_reduction or len(reducing.axes("reduce")) != 1:
+        return False
+    reads = [e for e in reducing.loads if e.buffer is made.target]
+    axis = reducing.axes("reduce")[0]
+    extents = [extent_of(a.extent) for a in (axis, made.axes("spatial")[-1])]
+    return bool(reads) and all(e.indices[-1] is axis.var for e in reads) and extents[0] == extents[1]
+
+
+def _with_sum(schedule: Schedule, name: str, reduction_name: str, machine: CpuMachine) -> str:
+    """Vectorize an element-wise block, and the reduction of what it computes in the same loop; "" for short rows."""
+    facts = facts_of(schedule.function)
+    lanes = machine.lanes(max(facts[name].bits, facts[reduction_name].bits))
+    loop = schedule.loops(name)[-1]
+    extent = extent_of(schedule.loop_of(loop).extent)
+    if extent < 2 * lanes:
+        return ""
+    width = lanes * min(reduction.ACCUMULATORS, extent // (2 * lanes))
+    if extent % width and facts[name].cost >= HEAVY:  # the end of a row is code of its own
+        width = lanes
+    steps, inner = schedule.split(loop, width, tail="mask")
+    schedule.reverse_compute_at(reduction_name, steps)
+    part = schedule.loops(reduction_name)[-1]
+    combine = schedule.rfactor(reduction_name, part)
+    start = schedule.decompose_reduction(reduction_name, steps)
+    vector = inner
+    if width > lanes:
+        registers, vector = schedule.split(inner, lanes, tail="mask")
+        schedule.unroll(registers)
+    for each in (vector, part, schedule.loops(start)[-1]):
+        schedule.vectorize(each)
+    schedule.cross_lane_reduce(combine, schedule.loops(combine)[-1])
+    return f"{name} in vectors of {lanes}, {reduction_name} with it in {width} partial results (reassociated)"
+
+
+def _ask_for_next_row(schedule: Schedule, names: list[str], row: LoopHandle, machine: CpuMachine) -> list[str]:
+    """While the last block that reads rows of an operand runs, ask for the next row: the first block waits for it."""
+    for name in reversed(names):
+        facts = facts_of(schedule.function)[name]
+        loops = list(schedule.loops(name))
+        *steps, _ = loops[next(k for k, h in enumerate(loops) if h.var is row.var) :]
+        extents = [queries.constant_value(schedule.loop_of(h).extent) for h in steps[1:]]
+        if not extents or None in extents or facts.is_reduction:
+            continue
+        for load in facts.loads:
+            if _is_next_row_behind(facts, load) and _size(load.buffer) > machine.l2.bytes // 2:
+                schedule.prefetch(name, load.buffer, steps[-1], prod(e or 0 for e in extents))
+                return [f"the next row of {load.buffer.name} asked for by {name}"]
+    return []
+
+
+def _is_next_row_behind(facts: BlockFacts, load: Load) -> bool:
+    """Whether a block reads rows of an operand one after another."""
+    spatial = facts.axes("spatial")
+    strides = [facts.stride(load.indices, load.buffer, a.var) for a in spatial[-2:]]
+    is_operand = any(p.buffer is load.buffer for p in facts.function.params)
+    return is_operand and strides == [extent_of(spatial[-1].extent), 1]
+
+
+def _size(buffer: Buffer) -> int:
+    return prod(extent_of(e) for e in buffer.shape) * buffer.dtype.itemsize
 
 
 def _inside(schedule: Schedule, name: str, row: LoopHandle, machine: CpuMachine) -> str:
