@@ -7,6 +7,7 @@ to nearest even. `int4`/`uint4` are storage only.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from lpx.errors import DTypeError
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 Kind = Literal["bool", "int", "uint", "float", "handle"]
 
 
-@record
+@record(eq=False)
 class DType:
-    """An element type. `bits` is the width of a value; a bool occupies one byte in memory."""
+    """An element type. `bits` is the width of a value; a bool occupies one byte in memory.
+
+    There is one instance of each, so they are compared by identity; copies and pickles give the same one.
+    """
 
     name: str
     kind: Kind
@@ -74,6 +78,9 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return _of_name, (self.name,)
+
 
 bool_ = DType("bool", "bool", 1)
 int4 = DType("int4", "int", 4)
@@ -103,7 +110,13 @@ ALL: tuple[DType, ...] = (
     float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64,
 )  # fmt: skip
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
+
 _ML_DTYPES = frozenset({"int4", "uint4", "float8_e4m3fn", "float8_e5m2", "bfloat16"})
+
+
+def _of_name(name: str) -> DType:
+    """The instance that a pickle means."""
+    return handle if name == handle.name else _BY_NAME[name]
 
 
 def parse(spec: object) -> DType:
