@@ -232,3 +232,22 @@ def test_copies_of_rows_do_not_move(move: str) -> None:
     s.async_copy(copy, s.loops(copy)[0])
     with pytest.raises(lpx.errors.ScheduleError, match="B_local copies several elements at once"):
         s.compute_root(copy) if move == "compute_root" else s.reverse_compute_at(copy, s.loops("B")[0])
+
+
+def sum_of_doubles() -> te.Tensor:
+    """One number, whose half way stands in a temporary of no dimension."""
+    a, r = te.placeholder((5,), name="A"), te.reduce_axis(5, name="r")
+    total = te.compute((), lambda: te.sum(a[r], axis=r), name="B")
+    return te.compute((), lambda: total[()] * 2.0, name="C")
+
+
+def test_what_moved_to_registers_is_not_prefetched() -> None:
+    s = lpx.create_schedule(sum_of_doubles())
+    s.prefetch("B", "B", s.loops("B")[0])
+    s.decompose_reduction("B", s.loops("B")[0])
+    assert lpx.build(s)(np.ones(5, np.float32)) == 10.0
+
+
+def test_lines_of_a_tensor_of_no_dimension() -> None:
+    s = equal(sum_of_doubles(), lambda s: s.prefetch("B", "B", s.loops("B")[0], over=s.loops("B")[0]))
+    assert "&B[]" in str(s)

@@ -10,6 +10,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Expr, Load
 from lpx.ir import nodes, traverse
+from lpx.ir.hardware import is_prefetch
 from lpx.ir.nodes import Alloc, For, Function, If, Stmt, Store
 from lpx.passes import knowledge
 from lpx.passes.register_slots import (
@@ -148,7 +149,7 @@ class _Promotion:
             slots = assign_slots(accesses, table.bound, analyzer, self._limit)
             if slots is not None:
                 tile = Tile(stmt.buffer, _register_like(stmt.buffer, slots), slots)
-                body = _Redirect(_accesses_of([tile])).statement(stmt.body)
+                body = _Redirect(_accesses_of([tile])).statement(_unrequested(stmt.body, stmt.buffer))
                 return replace(stmt, buffer=tile.register, body=self.visit(body, analyzer))
         return traverse.rebuild(stmt, [self.visit(stmt.body, analyzer)], [])
 
@@ -170,6 +171,13 @@ class Tile:
         """The statement that puts a slot back to memory."""
         node = slot.first.node
         return Store(self.buffer, node.indices, build.load(self.register, slot.index), node.mask)
+
+
+def _unrequested(stmt: Stmt, buffer: Buffer) -> Stmt:
+    """`stmt` without prefetches of a buffer that leaves memory."""
+    return traverse.transform(
+        stmt, lambda s: nodes.Seq(()) if is_prefetch(s) and buffer in traverse.read_buffers(s) else None
+    )
 
 
 def _register_like(buffer: Buffer, slots: Sequence[Slot]) -> Buffer:

@@ -110,6 +110,8 @@ def _lines(analyzer: Analyzer, found: Sequence[Access], outer: For) -> Sequence[
     for position in range(len(buffer.shape)):
         strips = [_strip(analyzer, access, position, outer) for access in found]
         box.append(reduce(lambda a, b: union(analyzer, a, b), strips))
+    if not box:
+        return box
     last, per_line = box[-1], max(1, _LINE // buffer.dtype.itemsize)
     if last.step < per_line:
         lines = (_count(last) - 1) * last.step // per_line + 1
