@@ -110,11 +110,16 @@ class BlockFacts:
         return prod(extent_of(a.extent) for a in self.block.axes)
 
     def writes_in_order(self) -> bool:
-        """Whether the block stores at its own spatial axes, in order: the last one is contiguous."""
+        """Whether the block stores at its own axes, in order: the last one, a spatial one, is contiguous.
+
+        Axes along which it is a step of a scan may be missing.
+        """
         (store, *_) = self.stores
         spatial = self.axes("spatial")
         named = [i for i in store.indices if not isinstance(i, Const)]
-        return len(named) == len(spatial) and all(i is a.var for i, a in zip(named, spatial, strict=True))
+        steps = [a for a in self.axes("sequential") if any(i is a.var for i in named)]
+        axes = (*steps, *spatial)
+        return len(named) == len(axes) and all(i is a.var for i, a in zip(named, axes, strict=True))
 
     def stride(self, indices: Sequence[Expr], buffer: Buffer, var: Var) -> int | None:
         """By how many elements an access moves when `var` grows by 1; None when that varies or is not known."""

@@ -67,6 +67,8 @@ def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -
     reductions = [m for m in members if m.is_reduction]
     if not reductions or any(len(m.axes("reduce")) != 1 for m in [*reductions, *([last] if last.is_reduction else [])]):
         return []
+    if not all(reduction.reduces_contiguously(m) for m in [*reductions, *([last] if last.is_reduction else [])]):
+        return []  # down the columns of a matrix: results side by side are lanes
     outputs = {p.buffer for p in schedule.function.params}
     if any(m.target in outputs for m in members):
         return []
