@@ -67,6 +67,22 @@ def test_text_is_the_same_every_time() -> None:
     assert lower_to_llvm(program(), HOST).text == lower_to_llvm(program(), HOST).text
 
 
+def test_a_block_computes_an_address_once_but_reads_it_again() -> None:
+    a, b, n = buffer("A", "int64", 64), buffer("B", "int64", 64), build.var("n")
+
+    def accumulate() -> ir.Stmt:
+        place = n * 8 + 3
+        return ir.Store(b, (place,), load(b, place) + load(a, n * 8 + 3))
+
+    body = ir.Seq((accumulate(), accumulate(), ir.If(n < 4, accumulate())))
+    text = lower_to_llvm(function("twice", {a: "in", b: "inout"}, body, n), HOST).text
+    first, then = text.partition("\nthen")[::2]
+    for block in (first, then):
+        assert block.count("mul i64") == 1
+        assert block.count("getelementptr inbounds i64, ptr %v") == 2
+    assert (first.count("alias.scope"), then.count("alias.scope")) == (6, 3)  # reads and writes
+
+
 def test_checks_number_from_one_and_keep_their_lines() -> None:
     table = CheckTable()
     assert [table.number(m) for m in ("a", "b", "a")] == [1, 2, 1]

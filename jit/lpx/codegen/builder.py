@@ -14,7 +14,8 @@ class Builder:
     """Appends instructions to the current block of a function.
 
     `capabilities` is what the processor does in one instruction, `flags` the fast-math flags of every float operation.
-    Stack slots go to the entry block wherever they are asked for, so that LLVM promotes them.
+    Stack slots go to the entry block wherever they are asked for, so that LLVM promotes them. What is computed already
+    in the current block (the same address, again and again in unrolled code) is not computed a second time.
     """
 
     def __init__(self, module: ModuleText, capabilities: Capabilities, flags: str = "") -> None:
@@ -24,6 +25,7 @@ class Builder:
         self.block = "body"
         self._lines: list[str] = []
         self._slots: list[str] = []
+        self._computed: dict[str, Value] = {}  # in this block, by instruction
         self._count = 0
         self._terminated = False
 
@@ -40,6 +42,13 @@ class Builder:
         self._lines.append(f"  {ref} = {instruction}")
         return Value(kind, ref)
 
+    def compute(self, kind: Type, instruction: str) -> Value:
+        """The result of an instruction that has no effect and reads no memory, from before if it is in this block."""
+        found = self._computed.get(instruction)
+        if found is None:
+            found = self._computed[instruction] = self.emit(kind, instruction)
+        return found
+
     def effect(self, instruction: str) -> None:
         """Append an instruction without a result."""
         self._lines.append(f"  {instruction}")
@@ -48,28 +57,28 @@ class Builder:
 
     def binary(self, op: str, a: Value, b: Value) -> Value:
         """`op` of two integers (or of anything that takes no fast-math flags)."""
-        return self.emit(a.type, f"{op} {a.type.text} {a.ref}, {b.ref}")
+        return self.compute(a.type, f"{op} {a.type.text} {a.ref}, {b.ref}")
 
     def float_binary(self, op: str, a: Value, b: Value) -> Value:
         """`fadd`, `fsub`, `fmul` or `fdiv`, under the function's fast-math flags."""
-        return self.emit(a.type, f"{op} {self.flags}{a.type.text} {a.ref}, {b.ref}")
+        return self.compute(a.type, f"{op} {self.flags}{a.type.text} {a.ref}, {b.ref}")
 
     def with_int(self, op: str, a: Value, b: int) -> Value:
         """`op` of an integer and a constant."""
-        return self.emit(a.type, f"{op} {a.type.text} {a.ref}, {integer(a.type, b).ref}")
+        return self.compute(a.type, f"{op} {a.type.text} {a.ref}, {integer(a.type, b).ref}")
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         """`predicate` is "icmp slt", "fcmp olt", ..."""
-        return self.emit(a.type.of("i1"), f"{predicate} {a.type.text} {a.ref}, {b.ref}")
+        return self.compute(a.type.of("i1"), f"{predicate} {a.type.text} {a.ref}, {b.ref}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """Lane by lane, or as a whole where the condition is scalar."""
-        return self.emit(a.type, f"select {condition}, {a}, {b}")
+        return self.compute(a.type, f"select {condition}, {a}, {b}")
 
     def convert(self, op: str, value: Value, element: str) -> Value:
         """`op` is "sext", "fptrunc", "bitcast", ...; nothing is emitted where the type stays."""
         kind = value.type.of(element)
-        return value if kind is value.type else self.emit(kind, f"{op} {value} to {kind.text}")
+        return value if kind is value.type else self.compute(kind, f"{op} {value} to {kind.text}")
 
     def resize(self, value: Value, element: str, *, signed: bool) -> Value:
         """An integer in another width: extended, or its low bits."""
@@ -81,7 +90,7 @@ class Builder:
 
     def reinterpret(self, value: Value, kind: Type) -> Value:
         """The same bits as another type of the same total width."""
-        return value if kind is value.type else self.emit(kind, f"bitcast {value} to {kind.text}")
+        return value if kind is value.type else self.compute(kind, f"bitcast {value} to {kind.text}")
 
     def intrinsic(self, name: str, kind: Type, args: Sequence[Value], overloads: Sequence[Type] | None = None) -> Value:
         """A call of `llvm.NAME`, overloaded on `overloads` (default: the result's type)."""
@@ -112,10 +121,10 @@ class Builder:
     def extract(self, vector: Value, lane: int) -> Value:
         if vector.type.lanes == 1:
             return vector
-        return self.emit(type_of(vector.type.element), f"extractelement {vector}, i64 {lane}")
+        return self.compute(type_of(vector.type.element), f"extractelement {vector}, i64 {lane}")
 
     def insert(self, vector: Value, scalar: Value, lane: int) -> Value:
-        return self.emit(vector.type, f"insertelement {vector}, {scalar}, i64 {lane}")
+        return self.compute(vector.type, f"insertelement {vector}, {scalar}, i64 {lane}")
 
     def shuffle(self, a: Value, b: Value, indices: Sequence[int]) -> Value:
         """Lanes of `a` and `b` laid side by side; a negative index leaves the lane open."""
@@ -124,14 +133,14 @@ class Builder:
             mask = "zeroinitializer"
         else:
             mask = "<" + ", ".join(f"i32 {i}" if i >= 0 else "i32 poison" for i in indices) + ">"
-        return self.emit(type_of(a.type.element, lanes), f"shufflevector {a}, {b}, <{lanes} x i32> {mask}")
+        return self.compute(type_of(a.type.element, lanes), f"shufflevector {a}, {b}, <{lanes} x i32> {mask}")
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
     def element(self, kind: str, base: Value, index: Value) -> Value:
         """The address of element `index` (a scalar or a vector) of an array of `kind`."""
         result = type_of("ptr", index.type.lanes)
-        return self.emit(result, f"getelementptr inbounds {kind}, {base}, {index}")
+        return self.compute(result, f"getelementptr inbounds {kind}, {base}, {index}")
 
     def load(self, kind: Type, address: Value, align: int, metadata: str = "") -> Value:
         return self.emit(kind, f"load {kind.text}, {address}, align {align}{metadata}")
@@ -159,6 +168,7 @@ class Builder:
         if not self._terminated:
             self.branch(label)
         self._lines.append(f"{label}:")
+        self._computed = {}
         self.block = label
         self._terminated = False
 
