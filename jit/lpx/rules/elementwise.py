@@ -46,7 +46,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     across = _crossing(facts)
     if across is not None:
         return _tiled(schedule, facts, loops, across, machine)
-    inner = _joined(schedule, facts, loops)
+    inner = joined(schedule, facts, loops)
     lanes = lanes_for(facts, machine)
     extent = schedule.loop_of(inner).extent
     vector = split_vector(schedule, inner, lanes, extent_of(extent) if isinstance(extent, Const) else None)
@@ -104,13 +104,15 @@ def _shares_sets(facts: BlockFacts, across: int, machine: CpuMachine) -> bool:
     return any(pitch and pitch % machine.page_bytes == 0 for pitch in pitches)
 
 
-def _joined(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle]) -> LoopHandle:
-    """The innermost loop, joined with those around it as far as every access walks evenly through all of them."""
-    spatial = facts.axes("spatial")
-    if all(_same_order(facts, e) for e in facts.loads):
-        return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    strides = [[facts.stride(e.indices, e.buffer, a.var) for a in spatial] for e in facts.loads]
+def joined(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle]) -> LoopHandle:
+    """The innermost of `loops`, those of the last axes, joined with others as far as every access walks evenly through
+    all of them.
+    """
+    spatial = facts.axes("spatial")[-len(loops) :]
     first = len(spatial) - 1
+    strides = [[facts.stride(e.indices, e.buffer, a.var) for a in spatial] for e in facts.loads]
+    if all(_same_order(facts, e) for e in facts.loads):
+        first = 0
     while first and all(_runs_on(s[first - 1], s[first], spatial[first].extent) for s in strides):
         first -= 1
     return schedule.fuse(*loops[first:]) if len(loops) > first + 1 else loops[-1]

@@ -91,6 +91,15 @@ class BlockFacts:
             return isinstance(value, Const | Var)
         return all(self.stride(value.indices, value.buffer, a.var) is not None for a in self.axes("spatial"))
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether a view has neighbours along its last axis where its source has them."""
+        value = self.stores[0].value
+        spatial = self.axes("spatial")
+        if not isinstance(value, Load) or not spatial:
+            return True
+        return self.stride(value.indices, value.buffer, spatial[-1].var) in (0, 1)
+
     @cached_property
     def cost(self) -> int:
         """A rough count of operations for one run: 1 for plain arithmetic, 4 for divisions, 12 for mathematics."""

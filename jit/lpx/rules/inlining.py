@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lpx.errors import ScheduleError
 from lpx.rules.facts import BlockFacts, facts_of
 from lpx.schedule import queries
@@ -11,12 +13,12 @@ CHEAP = 1
 """Cost up to which a value is computed again wherever it is read."""
 
 
-def inline_cheap(schedule: Schedule) -> list[str]:
-    """Inline every intermediate element-wise block that pays; the notes of what was done."""
+def inline_cheap(schedule: Schedule, kept: Collection[str] = ()) -> list[str]:
+    """Inline every intermediate element-wise block that pays, but those `kept`; the notes of what was done."""
     notes: list[str] = []
     for name in list(facts_of(schedule.function)):
         facts = facts_of(schedule.function).get(name)
-        if facts is None or not _pays(schedule, facts):
+        if facts is None or name in kept or not _pays(schedule, facts):
             continue
         try:
             schedule.compute_inline(name)
@@ -34,8 +36,8 @@ def _pays(schedule: Schedule, facts: BlockFacts) -> bool:
     readers = queries.readers(schedule.function, facts.target)
     if not readers:
         return False
-    if facts.is_view and not facts.checks:  # reading the original costs the same
-        return True
+    if facts.is_view and not facts.checks:  # reading the original costs the same, if not far apart in each step
+        return facts.keeps_order or not any(BlockFacts(schedule.function, r).axes("sequential") for r in readers)
     if facts.cost <= CHEAP:
         return len(readers) == 1 or not any(BlockFacts(schedule.function, r).is_reduction for r in readers)
     return len(readers) == 1 and not any(_reread(r.name, schedule, facts) for r in readers)

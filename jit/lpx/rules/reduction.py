@@ -68,6 +68,13 @@ def reduces_contiguously(facts: BlockFacts) -> bool:
 
 def fuse_contiguous(schedule: Schedule, facts: BlockFacts, reduced: list[LoopHandle]) -> list[LoopHandle]:
     """`reduced`, the innermost of them joined to one loop as far as they run through memory without a gap."""
+    count = contiguous_axes(facts)
+    inner = schedule.fuse(*reduced[-count:]) if count > 1 else reduced[-1]
+    return [*reduced[:-count], inner]
+
+
+def contiguous_axes(facts: BlockFacts) -> int:
+    """How many of the last reduce axes run through memory without a gap, as one axis would."""
     axes = facts.axes("reduce")
     count, length = 1, extent_of(axes[-1].extent)
     while count < len(axes) and isinstance(axes[-count].extent, Const):
@@ -77,8 +84,7 @@ def fuse_contiguous(schedule: Schedule, facts: BlockFacts, reduced: list[LoopHan
             break
         length *= extent_of(outer.extent)
         count += 1
-    inner = schedule.fuse(*reduced[-count:]) if count > 1 else reduced[-1]
-    return [*reduced[:-count], inner]
+    return count
 
 
 def _part_for_threads(

@@ -12,7 +12,7 @@ from lpx.errors import ScheduleError
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Load
 from lpx.rules import contraction, reduction
-from lpx.rules.elementwise import HEAVY, lanes_for, share, split_vector
+from lpx.rules.elementwise import HEAVY, joined, lanes_for, share, split_vector
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule import queries
 from lpx.schedule.handles import LoopHandle
@@ -65,16 +65,19 @@ def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -
     if any(contraction.recognise(m) is not None for m in [*members, last]):
         return []
     reductions = [m for m in members if m.is_reduction]
-    if not reductions or any(len(m.axes("reduce")) != 1 for m in [*reductions, *([last] if last.is_reduction else [])]):
+    if not reductions or not all(_reduces_rows(m) for m in [*reductions, *([last] if last.is_reduction else [])]):
         return []
-    if not all(reduction.reduces_contiguously(m) for m in [*reductions, *([last] if last.is_reduction else [])]):
-        return []  # down the columns of a matrix: results side by side are lanes
     outputs = {p.buffer for p in schedule.function.params}
     if any(m.target in outputs for m in members):
         return []
     rows = _rows(last, members)
     same = all(_leading(m, rows) == _leading(last, rows) for m in members)
     return [m.block.name for m in members] if rows and same else []
+
+
+def _reduces_rows(facts: BlockFacts) -> bool:
+    """Whether a reduction runs through memory without a gap; down the columns of a matrix, results would be lanes."""
+    return reduction.reduces_contiguously(facts) and reduction.contiguous_axes(facts) == len(facts.axes("reduce"))
 
 
 def _leading(facts: BlockFacts, rows: int) -> list[int]:
@@ -188,9 +191,12 @@ def _inside(schedule: Schedule, name: str, row: LoopHandle, machine: CpuMachine)
     if not below:
         return ""
     if facts.is_reduction:
-        inside = below[-2] if len(below) > 1 else None
-        return f"{name} {reduction.reduce_in_lanes(schedule, name, [below[-1]], machine, inside)}"
+        reduced = reduction.fuse_contiguous(schedule, facts, below[-len(facts.axes("reduce")) :])
+        kept = below[: -len(facts.axes("reduce"))]
+        return f"{name} {reduction.reduce_in_lanes(schedule, name, reduced, machine, kept[-1] if kept else None)}"
     lanes = lanes_for(facts, machine)
-    vector = split_vector(schedule, below[-1], lanes, extent_of(facts.block.axes[-1].extent))
+    inner = joined(schedule, facts, below)
+    extent = queries.constant_value(schedule.loop_of(inner).extent)
+    vector = split_vector(schedule, inner, lanes, extent)
     schedule.vectorize(vector)
     return f"{name} in vectors of {lanes}"

@@ -27,8 +27,9 @@ def _running(name: str, combine: Combine, identity: Callable[[DType], float]) ->
         start = build.const(identity(x.dtype), x.dtype)
         others = tuple(d for a, d in enumerate(x.shape) if a != axis)
         reverse = flag(attrs, "reverse")
+        steps = _by_steps(x, axis, others)
         values = te.scan(
-            x.shape[axis], (others, _constantly(start)), _step(x, axis, others, combine), keep="all", reverse=reverse
+            x.shape[axis], (others, _constantly(start)), _step(steps, others, combine), keep="all", reverse=reverse
         )
         extent = build.as_expr(x.shape[axis])
 
@@ -51,12 +52,19 @@ def _constantly(value: Expr) -> Callable[..., Expr]:
     return at
 
 
-def _step(
-    x: te.Tensor, axis: int, others: Sequence[te.Dim], combine: Combine
-) -> Callable[[Expr, te.Tensor], te.Tensor]:
+def _by_steps(x: te.Tensor, axis: int, others: Sequence[te.Dim]) -> te.Tensor:
+    """`x` with the axis of the scan first: what one step reads lies side by side."""
+
+    def at(t: Expr, *i: Expr) -> Expr:
+        return x[(*i[:axis], t, *i[axis:])]
+
+    return te.compute((x.shape[axis], *others), at, name="steps")
+
+
+def _step(x: te.Tensor, others: Sequence[te.Dim], combine: Combine) -> Callable[[Expr, te.Tensor], te.Tensor]:
     def step(t: Expr, state: te.Tensor) -> te.Tensor:
         def at(*i: Expr) -> Expr:
-            return combine(state[i], x[(*i[:axis], t, *i[axis:])])
+            return combine(state[i], x[(t, *i)])
 
         return te.compute(others, at, name="running")
 
