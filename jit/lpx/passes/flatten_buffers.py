@@ -50,6 +50,7 @@ class _Flattening:
     def __init__(self) -> None:
         self._flat: dict[Buffer, Buffer] = {}
         self._strides: dict[Buffer, tuple[Expr, ...]] = {}
+        self._totals: dict[tuple[Buffer, tuple[Expr, ...]], Expr] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """The buffer of one axis that stands for `buffer`."""
@@ -96,16 +97,23 @@ class _Flattening:
             case _:
                 return stmt
 
-    def _index(self, buffer: Buffer, indices: Sequence[Expr], analyzer: Analyzer | None) -> tuple[Expr]:
+    def _index(self, buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer | None) -> tuple[Expr]:
+        total = self._totals.get((buffer, indices))
+        if total is None:
+            total = self._totals[buffer, indices] = self._total(buffer, indices)
+        # What reads memory has the masks that it needs, which simplification under the conditions around might drop.
+        if analyzer is None or buffer.layout is None or knowledge.reads_memory(total):
+            return (total,)
+        return (analyzer.simplify(total),)
+
+    def _total(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        """The index of an element in memory; unrolled code asks for the same one again and again."""
         self.buffer(buffer)
         physical = indices if buffer.layout is None else _apply(buffer.layout, indices)
         total: Expr = build.const(0)
         for index, stride in zip(physical, self._strides[buffer], strict=True):
             total = _add(total, _times(fold(build.cast(index, dtypes.index)), stride))
-        # What reads memory has the masks that it needs, which simplification under the conditions around might drop.
-        if analyzer is None or buffer.layout is None or knowledge.reads_memory(total):
-            return (as_ramp(total),)
-        return (analyzer.simplify(total),)
+        return as_ramp(total)
 
 
 def _has_layouts(function: Function) -> bool:
