@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from bench import peak, peers
 from bench.interleave import Array, compare, interleave
+from bench.peers import prange
 
 import lpx
 from lpx import te
@@ -98,15 +99,43 @@ def normal_below(d: Any) -> Any:
     return np.where(d > np.float32(0), np.float32(1) - tail, tail)
 
 
+def normal_below_in_loops(d: Any) -> Any:
+    """`normal_below` of one number, for numba."""
+    one = np.float32(1)
+    k = one / (one + np.float32(0.2316419) * np.abs(d))
+    series = np.float32(1.330274429) * k - np.float32(1.821255978)
+    series = ((series * k + np.float32(1.781477937)) * k - np.float32(0.356563782)) * k + np.float32(0.319381530)
+    tail = np.float32(0.39894228) * np.exp(-d * d * np.float32(0.5)) * series * k
+    return one - tail if d > np.float32(0) else tail
+
+
+def black_scholes_in_loops(share: Any) -> Any:
+    """`black_scholes` for numba, with `normal_below` compiled by it as `share`."""
+
+    def loops(spot: Any, strike: Any, years: Any, out: Any) -> Any:
+        rate, volatility = np.float32(0.02), np.float32(0.3)
+        drift = rate + volatility * volatility * np.float32(0.5)
+        for i in prange(spot.size):
+            spread = volatility * np.sqrt(years[i])
+            d1 = (np.log(spot[i] / strike[i]) + drift * years[i]) / spread
+            discounted = strike[i] * np.exp(-rate * years[i])
+            out[i] = spot[i] * share(d1) - discounted * share(d1 - spread)
+        return out
+
+    return loops
+
+
 def test_black_scholes(benchmark: Any) -> None:
     """A formula of logarithms, exponentials and roots, written in NumPy."""
     benchmark.group = f"Black-Scholes of {OPTIONS}"
     rng = np.random.default_rng(0)
     spot, strike = (rng.uniform(50, 150, OPTIONS).astype(np.float32) for _ in range(2))
     years = rng.uniform(0.1, 2, OPTIONS).astype(np.float32)
-    compiled, mine = lpx.jit(black_scholes), np.empty(OPTIONS, np.float32)
-    candidates = {
-        "numpy": lambda: black_scholes(spot, strike, years),
-        "lpx": lambda: compiled(spot, strike, years, out=mine),
-    }
+    compiled, mine, numbas = lpx.jit(black_scholes), *np.empty((2, OPTIONS), np.float32)
+    jitted = peers.njit(black_scholes_in_loops(peers.njit(normal_below_in_loops)))
+    candidates = peers.present(
+        numpy=lambda: black_scholes(spot, strike, years),
+        numba=None if jitted is None else lambda: jitted(spot, strike, years, numbas),
+        lpx=lambda: compiled(spot, strike, years, out=mine),
+    )
     compare(benchmark, candidates, tolerance=1e-4)
