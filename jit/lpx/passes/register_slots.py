@@ -64,10 +64,11 @@ class ReadCache:
     def reads(self, expr: Expr) -> list[tuple[Load | AddressOf, bool]]:
         """Loads and addresses in `expr`, operands first, and whether only one side of a select asks for each."""
         if expr not in self._found:
-            found = list(expr_traverse.walk(expr))
-            sides = [side for node in found if isinstance(node, Select) for side in (node.a, node.b)]
-            optional = {node for side in sides for node in expr_traverse.walk(side)}
-            self._found[expr] = [(node, node in optional) for node in found if isinstance(node, Load | AddressOf)]
+            found = expr_traverse.accesses(expr)
+            selects = [node for node in expr_traverse.walk(expr) if isinstance(node, Select)] if found else []
+            sides = [side for node in selects for side in (node.a, node.b)]
+            optional = {node for side in sides for node in expr_traverse.accesses(side)}
+            self._found[expr] = [(node, node in optional) for node in found]
         return self._found[expr]
 
 
@@ -136,7 +137,7 @@ class _Collector:
 
 def is_fixed(expr: Expr, bound: set[Var]) -> bool:
     """Whether `expr` has one value for as long as the variables `bound` and memory change."""
-    return not knowledge.reads_memory(expr) and not expr_traverse.free_vars(expr) & bound
+    return not knowledge.reads_memory(expr) and expr_traverse.free_vars(expr).isdisjoint(bound)
 
 
 @record(eq=False)
@@ -208,8 +209,8 @@ def place_of(indices: tuple[Expr, ...], bound: set[Var], analyzer: Analyzer) -> 
                 return None
             case _:
                 pass
-        form = analyzer.affine(base)
-        if form is None or not is_fixed(base, bound):
+        form = analyzer.affine(base) if is_fixed(base, bound) else None
+        if form is None:
             return None
         keys.append(frozenset((t.coefficient, tuple(sorted(id(atom) for atom in t.atoms))) for t in form.terms))
         constants.append(form.constant)
