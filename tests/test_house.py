@@ -32,6 +32,35 @@ def test_import_is_light(child: Child) -> None:
     assert [name for name in loaded if name.startswith("lpx")] == ["lpx"]
 
 
+def test_what_is_cached_runs_without_the_compiler(child: Child, tmp_path: Path) -> None:
+    """A process whose kernels come from the disk cache imports no schedules, rules, passes or code generation."""
+    code = """
+        import sys
+        import numpy as np
+        import lpx
+        print(*lpx.jit(lambda x: x * 2 + 1)(np.arange(3, dtype=np.float32)))
+        print(*sorted(name for name in sys.modules if name.startswith("lpx.")))
+    """
+    cold, warm = (child(code, LPX_CACHE_DIR=str(tmp_path)).splitlines() for _ in range(2))
+    assert cold[0] == warm[0] == "1.0 3.0 5.0"
+    compiler = {"lpx.schedule.schedule", "lpx.rules.default", "lpx.passes.pipeline", "lpx.codegen.cpu", "lpx.ir.verify"}
+    assert compiler <= set(cold[1].split())
+    assert compiler.isdisjoint(warm[1].split())
+
+
+def test_frozen_slotted_classes_are_records() -> None:
+    """As dataclasses they would cost ten times as much to import."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        for decorator in map(ast.unparse, node.decorator_list)
+        if "dataclass(" in decorator and "frozen=True" in decorator and "slots=True" in decorator
+    ]
+    assert found == []
+
+
 def test_every_public_name_resolves(child: Child) -> None:
     code = "import lpx; print(*[name for name in lpx._PUBLIC if getattr(lpx, name) is None or name not in dir(lpx)])"
     assert child(code).split() == []
