@@ -621,9 +621,32 @@ def a_start_before_another_loop() -> Started:
 
 
 @refused_by("check_reduces_inside")
-def a_start_in_the_middle() -> Started:
-    s = two_axis_sum()
-    s.decompose_reduction("C", s.loops("C")[2])
+def a_copy_in_the_middle_of_a_sum() -> Started:
+    s = text("""
+    func sums(A: in float32[3, 4, 5], C: out float32[3], D: out float32[3, 4]) {
+      for i in 0..3 { for r in 0..4 {
+        for q in 0..5 {
+          block C(vi: spatial 3 = i, vr: reduce 4 = r, vq: reduce 5 = q) {
+            init { C[vi] = 0.0f32 }
+            C[vi] = C[vi] + A[vi, vr, vq]
+          }
+        }
+        block D(vj: spatial 3 = i, vk: spatial 4 = r) { D[vj, vk] = C[vj] }
+      } }
+    }
+    """)
+    s.cache_write("C")
+    return s
+
+
+@refused_by("check_first_parts")
+def a_start_in_a_part_that_may_not_run() -> Started:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = start(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    i, k = s.loops("C")
+    _, _, inner, _ = s.tile(k, i, 2, 4)
+    s.decompose_reduction("C", inner)
     return s
 
 

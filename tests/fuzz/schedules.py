@@ -144,7 +144,7 @@ def _tile(s: Schedule, d: Dice) -> None:
     rows, columns = (d.draw(st.permutations(nest)) * 2)[:2]
     reductions = [d.reduce_loops(b) for b in s.blocks()]
     s.tile(rows, columns, d.one_of((2, 3, 4)), d.one_of((1, 4, 8)), tail=d.one_of(("guard", "mask")))
-    d.reassociated |= any(rows in loops and columns in loops for loops in reductions)
+    d.reassociated |= any(len(loops) > 1 and (rows in loops or columns in loops) for loops in reductions)
 
 
 def _reorder(s: Schedule, d: Dice) -> None:

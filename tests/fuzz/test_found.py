@@ -251,3 +251,13 @@ def test_what_moved_to_registers_is_not_prefetched() -> None:
 def test_lines_of_a_tensor_of_no_dimension() -> None:
     s = equal(sum_of_doubles(), lambda s: s.prefetch("B", "B", s.loops("B")[0], over=s.loops("B")[0]))
     assert "&B[]" in str(s)
+
+
+def test_a_sum_over_nothing_has_no_first_part() -> None:
+    n = te.var("n")
+    a, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, name="r")
+    s = lpx.create_schedule(te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    i, k = s.loops("C")
+    _, _, inner, _ = s.tile(k, i, 2, 8, tail="guard")
+    with pytest.raises(lpx.errors.ScheduleError, match="runs over r_o as well"):
+        s.decompose_reduction("C", inner)

@@ -126,8 +126,8 @@ def check_first_parts(function: Function, block: Block, outside: Sequence[For]) 
     several = [f for f in outside if queries.constant_value(f.start) != 0 or queries.constant_value(f.extent) != 1]
     parts = loops_binding(block, several, ("reduce",))
     others = loops_binding(block, parts, ("spatial", "sequential"))
-    analyzer = queries.analyzer_of(function, outside)
     for loop in parts:
+        analyzer = queries.analyzer_of(function, outside[: outside.index(loop)])  # inside of it, it certainly runs
         if loop.kind != "serial" or loop in others or not analyzer.prove(loop.extent > 0):
             raise DependenceError(
                 f"the reduction of {block.name} runs over {loop.var.name} as well, which is further out",
