@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lpx import te
+from lpx.expr.nodes import Expr
 from lpx.rules import default
 from lpx.schedule.testing import check_equivalent
 from lpx.target import Target
@@ -37,3 +38,41 @@ def test_the_next_row_is_asked_for_where_rows_come_from_far() -> None:
     assert any("the next row of X asked for by P" in note for note in far.notes)
     assert "prefetch" in str(far.schedule)
     assert "prefetch" not in str(near.schedule)
+
+
+def pooled(size: int, kernel: int, stride: int, padding: int) -> te.Tensor:
+    """Window maxima of images [2, 3, size, size + 1], padded with the lowest number."""
+    x = te.placeholder((2, 3, size, size + 1), name="X")
+    height, width = size + 2 * padding, size + 1 + 2 * padding
+
+    def at(n: te.Scalar, c: te.Scalar, h: Expr, w: Expr) -> Expr:
+        inside = (h >= padding) & (h < height - padding) & (w >= padding) & (w < width - padding)
+        return te.where(inside, x[n, c, h - padding, w - padding], float("-inf"))
+
+    padded = te.compute((2, 3, height, width), at, name="P") if padding else x
+    r, q = te.reduce_axis(kernel, name="r"), te.reduce_axis(kernel, name="q")
+    shape = (2, 3, (height - kernel) // stride + 1, (width - kernel) // stride + 1)
+    return te.compute(
+        shape, lambda n, c, h, w: te.max(padded[n, c, h * stride + r, w * stride + q], axis=[r, q]), name="C"
+    )
+
+
+@pytest.mark.parametrize("size", [5, 40, 150])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 3, 2)])
+def test_windows_lie_side_by_side_in_lanes(size: int, kernel: int, stride: int, padding: int) -> None:
+    function = te.lower(pooled(size, kernel, stride, padding))
+    made = default.default_schedule(function, HOST)
+    assert any("windows side by side in lanes" in note for note in made.notes)
+    check_compiled(function, made.schedule.function)
+    if size < 40:
+        check_equivalent(function, made.schedule.function)
+
+
+def test_long_windows_are_reduced_in_lanes() -> None:
+    """A window of many elements is a row of its own."""
+    x = te.placeholder((3, 200), name="X")
+    r = te.reduce_axis(100, name="r")
+    program = te.compute((3, 101), lambda i, j: te.sum(x[i, j + r], axis=r), name="C")
+    made = default.default_schedule(te.lower(program), HOST)
+    assert any("partial results in lanes" in note for note in made.notes)
+    check_equivalent(te.lower(program), made.schedule.function, relative=1e-5)

@@ -1,7 +1,7 @@
 """The default schedule of a program: rules applied in order, each to the blocks it recognises.
 
     1. inline what is cheap to compute again (`inlining`);
-    2. gather chains of row operations under one loop over rows (`rows`);
+    2. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
     3. give each remaining block the schedule of its kind: contraction, reduction, elementwise.
 
 A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import convolution, elementwise, inlining, products, reduction, rows
+from lpx.rules import convolution, elementwise, inlining, products, reduction, rows, windows
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
@@ -37,7 +37,8 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     made = DefaultSchedule(create_schedule(function))
     machine = target.cpu
     made.notes += inlining.inline_cheap(made.schedule)
-    grouped = rows.gather(made.schedule, machine, made.notes)
+    grouped = windows.gather(made.schedule, machine, made.notes)
+    grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     for name in facts_of(made.schedule.function):
         if name in grouped or _is_scheduled(made.schedule, name):
             continue

@@ -20,22 +20,22 @@ from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
 
 
-def gather(schedule: Schedule, machine: CpuMachine, notes: list[str]) -> set[str]:
-    """Schedule every chain of row operations; the names of the blocks that are done."""
-    done: set[str] = set()
+def gather(schedule: Schedule, machine: CpuMachine, notes: list[str], before: set[str]) -> set[str]:
+    """Schedule every chain of row operations of blocks not done `before`; the names of the blocks that are done now."""
+    done = set(before)
     for name in reversed(list(facts_of(schedule.function))):
         facts = facts_of(schedule.function)
         if name in done or name not in facts:
             continue
         chain = _chain(schedule, facts[name], facts)
-        if not chain:
+        if not chain or done & {*chain, name}:
             continue
         names = [*chain, name]
-        before = schedule.function, schedule.trace
+        unchanged = schedule.function, schedule.trace
         try:
             note = _schedule_chain(schedule, chain, name, machine)
         except ScheduleError as refused:
-            schedule.function, schedule.trace = before
+            schedule.function, schedule.trace = unchanged
             notes.append(f"{', '.join(names)}: rows kept apart ({refused.message})")
             continue
         notes.append(f"{', '.join(names)}: {note}")
