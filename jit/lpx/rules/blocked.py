@@ -257,7 +257,6 @@ class BlockedPlan:
         elif self._stride(source, self.contraction.column) == 1 and len(loops) >= 3:
             *others, panel, depth, lane = loops
             schedule.reorder(depth, panel)
-            schedule.prefetch(copy, source.buffer, depth, 2, over=panel)
             loops = [*others, depth, panel, lane]
         schedule.vectorize(loops[-1])
         return loops[:-1]
