@@ -23,13 +23,19 @@ def normalised(m: int, n: int) -> te.Tensor:
     return te.compute((m, n), lambda i, j: powers[i, j] / total[i], name="C")
 
 
-@pytest.mark.parametrize(("m", "n"), [(3, 64), (3, 128), (2, 100), (2, 70), (2, 20)])
+@pytest.mark.parametrize(("m", "n"), [(3, 64), (3, 128), (2, 100), (4, 70), (6, 48), (2, 20)])
 def test_a_row_is_added_up_while_it_is_computed(m: int, n: int) -> None:
     function = te.lower(normalised(m, n))
     made = default.default_schedule(function, HOST)
     assert any("S with it" in note for note in made.notes) == (n >= 32)
     check_equivalent(function, made.schedule.function, relative=1e-5)
     check_compiled(function, made.schedule.function, relative=1e-5)
+
+
+@pytest.mark.parametrize(("m", "n", "group"), [(8, 64, 4), (6, 64, 2), (5, 64, 1), (8, 1 << 16, 1)])
+def test_short_rows_take_each_step_together(m: int, n: int, group: int) -> None:
+    made = default.default_schedule(te.lower(normalised(m, n)), HOST)
+    assert any(f"{group} at a time" in note for note in made.notes) == (group > 1)
 
 
 def test_the_next_row_is_asked_for_where_rows_come_from_far() -> None:

@@ -19,6 +19,9 @@ from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
 
+GROUPS = (4, 2)
+"""Rows that take each step together, where they fit the nearest cache."""
+
 
 def gather(schedule: Schedule, machine: CpuMachine, notes: list[str], before: set[str]) -> set[str]:
     """Schedule every chain of row operations of blocks not done `before`; the names of the blocks that are done now."""
@@ -90,12 +93,23 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
     work = sum(facts[n].runs * max(facts[n].cost, 1) for n in [*chain, last])
     loops = schedule.loops(last)
     row = schedule.fuse(*loops[:rows]) if rows > 1 else loops[0]
+    group = _rows_at_a_time(facts[last], queries.constant_value(schedule.loop_of(row).extent), rows, machine)
+    if group > 1:
+        row, _ = schedule.split(row, group)
     for name in reversed(chain):
         schedule.compute_at(name, row)
     notes = _inside_all(schedule, [*chain, last], row, machine)
     notes += _ask_for_next_row(schedule, [*chain, last], row, machine)
     shared = share(schedule, machine, [row], work)
-    return f"row by row{shared}; " + "; ".join(n for n in notes if n)
+    grouped = f", {group} at a time" if group > 1 else ""
+    return f"row by row{grouped}{shared}; " + "; ".join(n for n in notes if n)
+
+
+def _rows_at_a_time(last: BlockFacts, count: int | None, rows: int, machine: CpuMachine) -> int:
+    """How many rows take each step together: while the lanes of one are combined, another one is under way."""
+    length = prod(extent_of(a.extent) for a in last.axes("spatial")[rows:]) * last.target.dtype.itemsize
+    sizes = [g for g in GROUPS if count is not None and count % g == 0 and g * length * 4 <= machine.l1d.bytes]
+    return sizes[0] if sizes and count else 1
 
 
 def _inside_all(schedule: Schedule, names: list[str], row: LoopHandle, machine: CpuMachine) -> list[str]:
