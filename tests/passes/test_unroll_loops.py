@@ -31,3 +31,12 @@ def test_copies_bind_variables_and_buffers_of_their_own() -> None:
 
 def test_beyond_the_limit_a_loop_stays_a_loop() -> None:
     assert "for i in 0..8 {" in _unrolled("for i in 0..8 unroll { B[i] = A[i] }", limit=7)
+
+
+def test_selections_that_an_iteration_decides_are_gone() -> None:
+    text = _unrolled(
+        "for i in 0..2 unroll { B[ramp(i * 4, 1, 4)] = "
+        "select(broadcast(i, 4) == broadcast(0, 4), A[ramp(0, 1, 4)], A[ramp(4, 1, 4)]) }"
+    )
+    assert "select" not in text
+    assert "B[ramp(4, 1, 4)] = A[ramp(4, 1, 4)]" in text

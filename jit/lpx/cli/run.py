@@ -40,6 +40,9 @@ def run(
     ] = 1e-4,
     save: Annotated[Path | None, typer.Option(help="write the outputs to this .npz")] = None,
     target: Annotated[str, typer.Option(help="what to compile for")] = "cpu",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="no algorithm that rounds otherwise (Winograd)")
+    ] = False,
 ) -> None:
     """Compile a model and run it, with random inputs unless some are given.
 
@@ -49,7 +52,7 @@ def run(
     if threads is not None:
         set_num_threads(threads)
     console = Console(highlight=False, soft_wrap=True)
-    loaded = load(model, target)
+    loaded = load(model, target, strict=strict)
     arrays = load_arrays(inputs) if inputs is not None else sample_inputs(loaded, parse_shapes(shape or []), seed)
     begin = time.perf_counter()
     outputs = loaded.run(arrays)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lpx import dtypes
 from lpx.records import record, replace
 from lpx.runtime import arrays as generic
+from lpx.runtime.lasting import lasting_empty
 from lpx.runtime.signature import Parameter, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.runtime.support import link_kernel
@@ -46,8 +47,13 @@ class Preparation:
         names = [p.name for p in self.code.signature.parameters if p.role == "bound"]
         bound = dict(zip(names, constants, strict=True))
         once = Specialisation(self.code.signature, linked, entry=self.code.entry, bound=bound, long=self.code.long)
-        made: Any = generic.call(once, (), {})
-        return (made,) if len(self.code.signature.outputs) == 1 else made
+        made = [_lasting(p) for p in self.code.signature.outputs]
+        generic.call(once, made, {})
+        return tuple(made)
+
+
+def _lasting(parameter: Parameter) -> Array:
+    return lasting_empty([d for d in parameter.shape if isinstance(d, int)], parameter.dtype.to_numpy())
 
 
 @record

@@ -25,6 +25,7 @@ from lpx.graph.builder import define_graph
 from lpx.graph.nodes import Graph, Value, print_graph
 from lpx.graph.partition import Group, partition
 from lpx.graph.pointwise import flatten_pointwise
+from lpx.graph.winograd import use_winograd
 from lpx.ir.nodes import Function
 from lpx.records import record, replace
 from lpx.runtime.objects import LinkedObject
@@ -43,13 +44,14 @@ class Executable:
     seconds: Mapping[str, float]
     kernels: int
     fastmath: tuple[str, ...] = ()
+    strict: bool = False
     parts: Sequence[LinkedObject] = field(default_factory=list[LinkedObject])
     """Linked kernels of a program, kept alive as long as it may run."""
 
     def lowered(self) -> Lowered:
         """Every form of the graph, made anew for people to read."""
         kernels: list[LoweredKernel] = []
-        subgraphs, inner = _kernel_graphs(self.graph)
+        subgraphs, inner = _kernel_graphs(self.graph, self.target, self.strict)
         for subgraph in subgraphs:
             function = _function_of(subgraph, inner.constants, self.fastmath)
             make = partial(rules.default_schedule, function, self.target)
@@ -57,15 +59,16 @@ class Executable:
         return Lowered(print_graph(self.graph), kernels, self.seconds)
 
 
-def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = ()) -> Executable:
+def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = (), strict: bool = False) -> Executable:
     """Machine code for a graph.
 
-    A graph with symbolic extents becomes one kernel; any other is cut into kernels that equal groups share.
+    A graph with symbolic extents becomes one kernel; any other is cut into kernels that equal groups share. `strict`
+    keeps to the products and sums that the graph says.
 
     Raises: TargetError when the target is not of this machine; what compiling a kernel raises.
     """
     begin = time.perf_counter()
-    subgraphs, inner = _kernel_graphs(graph)
+    subgraphs, inner = _kernel_graphs(graph, target, strict)
     constants = inner.constants if graph.inputs else ()  # without inputs, all of it runs once
     compiled = [_compile(g, constants, target, tuple(fastmath)) for g in subgraphs]
     if len(subgraphs) == 1:
@@ -75,15 +78,17 @@ def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = ())
         specialisation, parts = _link(graph, inner, subgraphs, compiled, target)
     seconds = _total([c.seconds for c in compiled])
     seconds["all"] = time.perf_counter() - begin
-    return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), parts)
+    return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), strict, parts)
 
 
-def _kernel_graphs(graph: Graph) -> tuple[list[Graph], Graph]:
+def _kernel_graphs(graph: Graph, target: Target, strict: bool) -> tuple[list[Graph], Graph]:
     """The graph of each kernel in running order, and `graph` in the shapes that they use.
 
     A graph of one kernel keeps its inputs, used or not.
     """
     inner = aliases.without_outer_reshapes(flatten_pointwise(graph))
+    if not strict:
+        inner = use_winograd(inner, inner.constants, target.cpu)
     symbolic = any(isinstance(d, Var) for v in graph.inputs for d in v.shape)
     groups = () if symbolic else partition(inner)
     if len(groups) <= 1:

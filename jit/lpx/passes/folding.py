@@ -47,7 +47,7 @@ def fold(expr: Expr) -> Expr:
             return FALSE if value else TRUE
         case nodes.Unary(op="not", a=nodes.Compare(op=op, a=a, b=b)) if a.dtype.is_integer:
             return _opposite(op, a, b)
-        case nodes.Select(cond=Const(value=value), a=a, b=b):
+        case nodes.Select(cond=Const(value=value) | Broadcast(value=Const(value=value)), a=a, b=b):
             return a if value else b
         case nodes.Cast(value=Const(value=value)) if expr.dtype.is_integer and expr.value.dtype.is_integer:
             return Const(expr.dtype, 1, expr.dtype.wrap(int(value)))

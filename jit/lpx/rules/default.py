@@ -1,8 +1,9 @@
 """The default schedule of a program: rules applied in order, each to the blocks it recognises.
 
     1. inline what is cheap to compute again (`inlining`);
-    2. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
-    3. give each remaining block the schedule of its kind: contraction, reduction, elementwise.
+    2. run tiles of bilinear algorithms through all their steps (`bilinear`);
+    3. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
+    4. give each remaining block the schedule of its kind: contraction, reduction, elementwise.
 
 A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
 a note that `explain()` shows.
@@ -10,15 +11,19 @@ a note that `explain()` shows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import convolution, elementwise, inlining, products, reduction, rows, windows
+from lpx.rules import bilinear, convolution, elementwise, inlining, products, reduction, rows, windows
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
-from lpx.target import Target
+from lpx.target import CpuMachine, Target
+
+Rule = Callable[[Schedule, str, CpuMachine], str]
+"""Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
 
 
 @dataclass(slots=True)
@@ -36,24 +41,32 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     """
     made = DefaultSchedule(create_schedule(function))
     machine = target.cpu
-    made.notes += inlining.inline_cheap(made.schedule)
+    algorithms = bilinear.find(made.schedule)
+    kept = [name for steps in algorithms for name in steps.names]
+    made.notes += inlining.inline_cheap(made.schedule, kept)
+    for steps in algorithms:
+        _apply_first(made, steps.products, (bilinear.apply,), machine)
     grouped = windows.gather(made.schedule, machine, made.notes)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     for name in facts_of(made.schedule.function):
-        if name in grouped or _is_scheduled(made.schedule, name):
-            continue
-        for rule in (convolution.apply, products.apply, reduction.apply, elementwise.apply):
-            before = made.schedule.function, made.schedule.trace
-            try:
-                note = rule(made.schedule, name, machine)
-            except ScheduleError as refused:
-                made.schedule.function, made.schedule.trace = before
-                made.notes.append(f"{name}: left as it was by {rule.__module__.rpartition('.')[2]} ({refused.message})")
-                continue
-            if note:
-                made.notes.append(f"{name}: {note}")
-                break
+        if name not in grouped and not _is_scheduled(made.schedule, name):
+            _apply_first(made, name, (convolution.apply, products.apply, reduction.apply, elementwise.apply), machine)
     return made
+
+
+def _apply_first(made: DefaultSchedule, name: str, rules: Sequence[Rule], machine: CpuMachine) -> None:
+    """Schedule a block by the first rule that recognises it; what a rule did before it was refused is undone."""
+    for rule in rules:
+        before = made.schedule.function, made.schedule.trace
+        try:
+            note = rule(made.schedule, name, machine)
+        except ScheduleError as refused:
+            made.schedule.function, made.schedule.trace = before
+            made.notes.append(f"{name}: left as it was by {rule.__module__.rpartition('.')[2]} ({refused.message})")
+            continue
+        if note:
+            made.notes.append(f"{name}: {note}")
+            return
 
 
 def _is_scheduled(schedule: Schedule, name: str) -> bool:

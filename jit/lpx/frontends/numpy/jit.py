@@ -64,6 +64,7 @@ class JitFunction(NativeFunction):
         static: Sequence[str] = (),
         dynamic: Dynamic | None = None,
         fastmath: Sequence[str] = (),
+        strict: bool = False,
         target: str = "cpu",
     ) -> None:
         super().__init__(self._call, positional_outputs=False)
@@ -72,7 +73,7 @@ class JitFunction(NativeFunction):
         self._signature = inspect.signature(function)
         self._static = tuple(static)
         self._dynamic = dynamic or {}
-        self._fastmath = tuple(fastmath)
+        self._fastmath, self._strict = tuple(fastmath), strict
         self._target = target
         self._compiled: dict[Abstract, list[_Compiled]] = {}
         self._compile_lock = threading.RLock()
@@ -182,7 +183,8 @@ class JitFunction(NativeFunction):
             if found is not None:
                 return found
             traced = trace_function(self._function, self._function.__name__, arguments)
-            executable = compile_graph(traced.graph, Target.parse(self._target), fastmath=self._fastmath)
+            target = Target.parse(self._target)
+            executable = compile_graph(traced.graph, target, fastmath=self._fastmath, strict=self._strict)
             compiled = _Compiled(traced, executable)
             self._compiled.setdefault(arguments, []).append(compiled)
             if self._is_plain(arguments, traced):
@@ -235,6 +237,7 @@ def jit(
     static: Sequence[str] = (),
     dynamic: Dynamic | None = None,
     fastmath: Sequence[str] = (),
+    strict: bool = False,
     target: str = "cpu",
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
@@ -244,12 +247,15 @@ def jit(
     static: Sequence[str] = (),
     dynamic: Dynamic | None = None,
     fastmath: Sequence[str] = (),
+    strict: bool = False,
     target: str = "cpu",
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Compile a function of NumPy-style code: `@lpx.jit`, or `@lpx.jit(dynamic={"x": {0: "n"}})`.
 
     `static` names arguments whose values are compiled in. `dynamic` names dimensions that one compilation serves at
     any extent. `fastmath` lists LLVM fast-math flags to allow ("reassoc", "contract", "nnan", ...), none by default.
+    `strict` keeps to the products and sums that the function asks for: 3 x 3 convolutions then do without Winograd's
+    algorithm, which is faster and exact to 5e-5 of the largest result only.
 
     Writable arrays that the function, or a function it calls, refers to by a global or closure name are read at each
     call, whatever array the name then stands for. All other arrays from outside (read-only ones, attributes, elements
@@ -260,6 +266,6 @@ def jit(
     """
 
     def decorate(wrapped: Callable[..., Any]) -> JitFunction:
-        return JitFunction(wrapped, static=static, dynamic=dynamic, fastmath=fastmath, target=target)
+        return JitFunction(wrapped, static=static, dynamic=dynamic, fastmath=fastmath, strict=strict, target=target)
 
     return decorate if function is None else decorate(function)

@@ -75,11 +75,11 @@ class Model(NativeFunction):
     gives them by name. Inputs whose elements decide shapes or branches are compiled in, at most 64 elements each.
     """
 
-    def __init__(self, program: Program, target: Target, fastmath: Sequence[str]) -> None:
+    def __init__(self, program: Program, target: Target, fastmath: Sequence[str], strict: bool) -> None:
         super().__init__(self._call, positional_outputs=False)
         self.program = program
         self.target = target
-        self._fastmath = tuple(fastmath)
+        self._fastmath, self._strict = tuple(fastmath), strict
         self._compiled: dict[_Key, Executable] = {}
         self._values: set[str] = set()
         self._compile_lock = threading.RLock()
@@ -174,7 +174,7 @@ class Model(NativeFunction):
             graph = self._import(key, arrays)
             key = self._key(arrays)  # the import may have asked for values
             if key not in self._compiled:
-                executable = compile_graph(graph, self.target, fastmath=self._fastmath)
+                executable = compile_graph(graph, self.target, fastmath=self._fastmath, strict=self._strict)
                 self._compiled[key] = executable
                 if not self._values and not any(t.name in arrays for t in self.optional_inputs):
                     self.add(executable.specialisation)
@@ -269,14 +269,17 @@ def _fit(value: Any, declared: TensorType) -> Array:
     return np.asarray(array, wanted)
 
 
-def load(source: ModelSource, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> Model:
+def load(
+    source: ModelSource, target: str | Target = "cpu", *, fastmath: Sequence[str] = (), strict: bool = False
+) -> Model:
     """A model from an ONNX file (or its bytes, or a ModelProto), to be compiled when it is called.
 
         model = lpx.onnx.load("model.onnx")
         y = model(x)
 
     External data are read from the file's own folder. `fastmath` lists LLVM fast-math flags to allow.
+    `strict` keeps to the products and sums that the model says: see `lpx.jit`.
 
     Raises: ModelError when the file is malformed or unsafe; UnsupportedError for what lpx cannot run.
     """
-    return Model(read_program(source), Target.parse(target), fastmath)
+    return Model(read_program(source), Target.parse(target), fastmath, strict)

@@ -21,6 +21,7 @@ from lpx.graph.operators import (
     reduction,
     reshaping,
     scan,
+    winograd,
 )
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "reduction",
     "reshaping",
     "scan",
+    "winograd",
 ]
