@@ -111,6 +111,7 @@ def test_a_vector_by_a_matrix_is_skinny_and_shared_among_threads() -> None:
         ((1024, 1024, 1024), "strips of rows past all panels"),
         ((128, 768, 768), "all rows past each panel"),
         ((12, 1024, 1024), "all rows past each panel"),
+        ((12, 512, 512), "in register tiles of 12 x 32, threads"),
         ((4, 1024, 1024), "8 rows of B at a time"),
         ((64, 64, 64), "contraction in register tiles"),
     ],

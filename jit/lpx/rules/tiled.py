@@ -139,7 +139,10 @@ class TiledPlan:
         return row is not None and bool(outer) and len(reread) == len(outer) and size > self.machine.l2.bytes // 2
 
     def packs_columns(self) -> bool:
-        """Whether columns do not lie side by side, or a panel's rows lie far apart, and are read again often enough."""
+        """Whether columns do not lie side by side, or a panel's rows lie far apart and would not be found in a cache.
+
+        One tile of rows reads a panel once: copying it pays only if it comes from beyond the second cache.
+        """
         if not self._is_plain() or self.height < MIN_REUSE:
             return False
         load = self.contraction.column_operand
@@ -147,7 +150,9 @@ class TiledPlan:
         if stride(load.indices, load.buffer, self.contraction.column.var) != 1:
             return True
         down = stride(load.indices, load.buffer, self.contraction.inner[-1].var)
-        return down is not None and down * load.dtype.itemsize >= FAR
+        is_far = down is not None and down * load.dtype.itemsize >= FAR
+        size = math.prod(extent_of(e) for e in load.buffer.shape) * load.dtype.itemsize
+        return is_far and (self.height > self.tiles.rows or size > self.machine.l2.bytes // 2)
 
     def _is_plain(self) -> bool:
         """Whether the column operand is indexed by axes of the block themselves, all of known extent."""
