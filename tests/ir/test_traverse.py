@@ -67,3 +67,14 @@ def test_substitution_is_simultaneous() -> None:
     shared = VI * VI
     first, second = (traverse.substitute(e, {VI: VK}, memo) for e in (shared + 1, shared + 2))
     assert traverse.children(first)[0] is traverse.children(second)[0]
+
+
+def test_long_sums_keep_one_list_of_what_they_read() -> None:
+    expr: Expr = build.load(A, (VI,))
+    for k in range(1, 3000):
+        expr = expr + build.load(A, (VI + k,))
+    assert len(traverse.accesses(expr)) == 3000
+    assert traverse.touches_memory(expr)
+    assert not hasattr(traverse.children(expr)[0], "found")
+    assert not traverse.touches_memory(VI + 1)
+    assert traverse.accesses(VI + 1) == ()

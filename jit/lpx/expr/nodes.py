@@ -38,10 +38,12 @@ AxisKind = Literal["spatial", "reduce", "sequential"]
 class Summarised:
     """Room for what `lpx.expr.traverse` remembers of a node, which never changes."""
 
-    __slots__ = ("summary",)
+    __slots__ = ("found", "summary")
 
-    summary: tuple[frozenset[Var], tuple[Load | AddressOf, ...]]
-    """The variables and the accesses in the expression; absent until asked for."""
+    summary: tuple[frozenset[Var], bool]
+    """The variables in the expression, and whether it reads memory or takes an address; absent until asked for."""
+    found: tuple[Load | AddressOf, ...]
+    """The reads and addresses in it; absent until asked for."""
 
 
 @record(eq=False, repr=False)

@@ -16,9 +16,9 @@ from lpx.records import replace
 
 Children = tuple[Expr, ...]
 Rebuild = Callable[[Any, Sequence[Expr]], Expr]
-Summary = tuple[frozenset[nodes.Var], tuple[nodes.Load | nodes.AddressOf, ...]]
+Summary = tuple[frozenset[nodes.Var], bool]
 
-_NOTHING: Summary = (frozenset(), ())
+_NOTHING: Summary = (frozenset(), False)
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -112,12 +112,12 @@ def transform(
     expr: Expr,
     visit: Callable[[Expr], Expr | None],
     memo: dict[Expr, Expr] | None = None,
-    within: Callable[[Expr], object] | None = None,
+    within: Callable[[Expr], bool] | None = None,
 ) -> Expr:
     """Rewrite bottom up: operands first, then `visit` may replace the rebuilt node (None keeps it).
 
     `memo` may be shared between expressions of one statement so that common nodes stay common. Expressions for which
-    `within` is false are kept without a look inside: `within=accesses` where only reads and addresses change.
+    `within` is false are kept without a look inside: `touches_memory` where only reads and addresses change.
     """
     done: dict[Expr, Expr] = {} if memo is None else memo
     stack: list[Expr | None] = [expr]
@@ -179,12 +179,22 @@ def free_vars(expr: Expr) -> frozenset[nodes.Var]:
         return _summarise(expr)[0]
 
 
-def accesses(expr: Expr) -> tuple[nodes.Load | nodes.AddressOf, ...]:
-    """The distinct reads and addresses of buffers in an expression, operands before users."""
+def touches_memory(expr: Expr) -> bool:
+    """Whether an expression reads memory or takes an address."""
     try:
         return expr.summary[1]
     except AttributeError:
         return _summarise(expr)[1]
+
+
+def accesses(expr: Expr) -> tuple[nodes.Load | nodes.AddressOf, ...]:
+    """The distinct reads and addresses of buffers in an expression, operands before users."""
+    if not touches_memory(expr):
+        return ()
+    if not hasattr(expr, "found"):
+        found = tuple([e for e in walk(expr) if isinstance(e, nodes.Load | nodes.AddressOf)])
+        object.__setattr__(expr, "found", found)
+    return expr.found
 
 
 def _summarise(expr: Expr) -> Summary:
@@ -198,24 +208,22 @@ def _summarise(expr: Expr) -> Summary:
             stack += pending
             continue
         stack.pop()
-        variables, found = _join([c.summary for c in operands])
+        variables, touches = _join([c.summary for c in operands])
         if isinstance(node, nodes.Var):
             variables = frozenset((node,))
-        elif isinstance(node, nodes.Load | nodes.AddressOf):
-            found = (*found, node)
-        object.__setattr__(node, "summary", (variables, found))
+        touches = touches or isinstance(node, nodes.Load | nodes.AddressOf)
+        object.__setattr__(node, "summary", (variables, touches))
     return expr.summary
 
 
 def _join(summaries: Sequence[Summary]) -> Summary:
-    """The summary of several expressions; often that of one of them."""
-    variables, found = summaries[0] if summaries else _NOTHING
+    """The summary of several expressions; often that of one of them, whose set they then share."""
+    variables, touches = summaries[0] if summaries else _NOTHING
     for others, more in summaries[1:]:
         if not others <= variables:
             variables = variables | others
-        if more:
-            found = tuple(dict.fromkeys((*found, *more)))
-    return variables, found
+        touches = touches or more
+    return variables, touches
 
 
 def structural_equal(

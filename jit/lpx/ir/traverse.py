@@ -151,7 +151,7 @@ def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
                 return None
 
     def on_expr(expr: Expr) -> Expr:
-        return expr_traverse.transform(expr, on_node, memo, within=expr_traverse.accesses)
+        return expr_traverse.transform(expr, on_node, memo, within=expr_traverse.touches_memory)
 
     return transform(stmt, on_stmt, on_expr)
 

@@ -70,7 +70,7 @@ class _Flattening:
             return None
 
         def on_expr(expr: Expr) -> Expr:
-            return expr_traverse.transform(expr, on_node, memo, within=expr_traverse.accesses)
+            return expr_traverse.transform(expr, on_node, memo, within=expr_traverse.touches_memory)
 
         if analyzer is None:
             rebuilt = traverse.map_children(stmt, lambda s: self.statement(s, None), on_expr)

@@ -73,4 +73,4 @@ def otherwise(analyzer: Analyzer, cond: Expr) -> Analyzer:
 
 def reads_memory(expr: Expr) -> bool:
     """Whether the value of `expr` depends on a buffer."""
-    return bool(expr_traverse.accesses(expr))
+    return expr_traverse.touches_memory(expr)

@@ -242,7 +242,9 @@ class _Redirect:
     def _expression(self, expr: Expr, mask: Expr | None) -> Expr:
         """`expr`, of whose lanes only those that are on in `mask` matter."""
         memo = self._memos.setdefault(mask, {})
-        return expr_traverse.transform(expr, lambda e: self._on_node(e, mask), memo, within=expr_traverse.accesses)
+        return expr_traverse.transform(
+            expr, lambda e: self._on_node(e, mask), memo, within=expr_traverse.touches_memory
+        )
 
     def _on_node(self, expr: Expr, mask: Expr | None) -> Expr | None:
         found = self._targets.get(expr)

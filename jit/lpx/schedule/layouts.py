@@ -161,5 +161,5 @@ def _remap(body: Stmt, old: Buffer, new: Buffer, mapping: IndexMap) -> Stmt:
                 return None
 
     return traverse.transform(
-        body, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo, expr_traverse.accesses)
+        body, on_stmt, lambda e: expr_traverse.transform(e, on_node, memo, expr_traverse.touches_memory)
     )

@@ -179,9 +179,11 @@ def replace_loads(stmt: Stmt, buffer: Buffer, value: Callable[[Load], Expr]) -> 
     def visit(expr: Expr) -> Expr | None:
         return value(expr) if isinstance(expr, Load) and expr.buffer is buffer else None
 
-    return traverse.transform(stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo, expr_traverse.accesses))
+    return traverse.transform(
+        stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo, expr_traverse.touches_memory)
+    )
 
 
 def mentions_memory(expr: Expr) -> bool:
     """Whether an expression reads memory or takes an address."""
-    return bool(expr_traverse.accesses(expr))
+    return expr_traverse.touches_memory(expr)

@@ -123,4 +123,6 @@ def redirect_loads(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
         return replace(expr, buffer=new) if isinstance(expr, Load) and expr.buffer is old else None
 
     memo: dict[Expr, Expr] = {}
-    return traverse.transform(stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo, expr_traverse.accesses))
+    return traverse.transform(
+        stmt, on_expr=lambda e: expr_traverse.transform(e, visit, memo, expr_traverse.touches_memory)
+    )
