@@ -33,14 +33,19 @@ def _table(size: int) -> list[float]:
     return [1.0 / (i + 1) - 0.5 for i in range(size - 1)] + [-0.0]
 
 
+def _picking(size: int, dtype: str) -> Compute:
+    def pick(index: Expr) -> Expr:
+        return build.lookup(_table(size), index, dtype)
+
+    return pick
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3, 8, 16, 24, 32])
 @pytest.mark.parametrize("size", [1, 2, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_lookups_of_any_size(dtype: str, size: int, lanes: int) -> None:
     index = "int32" if dtype == "float32" else "int64"
-    program = elementwise(
-        "pick", dtype, [("A", index)], lambda i: build.lookup(_table(size), i, dtype), 2 * lanes, lanes
-    )
+    program = elementwise("pick", dtype, [("A", index)], _picking(size, dtype), 2 * lanes, lanes)
     rng = np.random.default_rng(size)
     values = rng.integers(-(2**31), 2**31, 2 * lanes).astype(index)
     check(program, {"A": values, "R": np.zeros(2 * lanes, dtype)}, targets=TARGETS)
@@ -49,7 +54,7 @@ def test_lookups_of_any_size(dtype: str, size: int, lanes: int) -> None:
 @pytest.mark.parametrize("index", ["int8", "uint8", "int16", "uint32", "int64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_indices_of_any_dtype_count_by_their_low_bits(dtype: str, index: str) -> None:
-    program = elementwise("pick", dtype, [("A", index)], lambda i: build.lookup(_table(16), i, dtype), 64, 16)
+    program = elementwise("pick", dtype, [("A", index)], _picking(16, dtype), 64, 16)
     values = np.random.default_rng(1).integers(0, 2**63, 64).astype(index)
     (_, result) = check(program, {"A": values, "R": np.zeros(64, dtype)}, targets=TARGETS)
     np.testing.assert_array_equal(result, np.array(_table(16), dtype)[values.astype(np.int64) % 16])
@@ -57,9 +62,7 @@ def test_indices_of_any_dtype_count_by_their_low_bits(dtype: str, index: str) ->
 
 def _assembly(target: str, dtype: str, size: int, lanes: int) -> str:
     index = "int32" if dtype == "float32" else "int64"
-    program = elementwise(
-        "pick", dtype, [("A", index)], lambda i: build.lookup(_table(size), i, dtype), 16 * lanes, lanes
-    )
+    program = elementwise("pick", dtype, [("A", index)], _picking(size, dtype), 16 * lanes, lanes)
     return assembly(lower_to_llvm(program, Target.parse(target)), Target.parse(target))
 
 
@@ -155,6 +158,14 @@ def test_condition_that_all_lanes_share() -> None:
         check(program, {"A": values, "R": np.zeros(16, np.float32)})
 
 
+def _exceeds_one(x: Expr) -> Expr:
+    return x > 1.0
+
+
+def _rarely_exceeds_one(x: Expr) -> Expr:
+    return build.unlikely(x > 1.0)
+
+
 def test_unlikely_side_is_behind_a_branch() -> None:
     target = Target.parse("cpu:avx512")
 
@@ -165,7 +176,7 @@ def test_unlikely_side_is_behind_a_branch() -> None:
         program = elementwise("rare", "float32", [("A", "float32")], compute, 1024, 16)
         return assembly(lower_to_llvm(program, target), target)
 
-    plain, branched = text(lambda x: x > 1.0), text(lambda x: build.unlikely(x > 1.0))
+    plain, branched = text(_exceeds_one), text(_rarely_exceeds_one)
     assert "vsqrtps" in plain
     assert "kortest" not in plain
     loop = branched[branched.index("kortest") :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -91,21 +92,14 @@ def _rsqrt(x: Array) -> Array:
     return result
 
 
-def _erf(x: Array) -> Array:
-    return np.array([math.erf(v) for v in x.ravel().tolist()]).reshape(x.shape)
-
-
-def _erfc(x: Array) -> Array:
-    return np.array([math.erfc(v) for v in x.ravel().tolist()]).reshape(x.shape)
-
-
+_SPECIAL: Any = importlib.import_module("scipy.special")  # it has no types
 _REFERENCES: dict[str, Callable[..., Array]] = {
     **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p tanh cbrt sin cos tan".split()},
     **{f"a{name}": getattr(np, f"arc{name}") for name in "sin cos tan sinh cosh tanh tan2".split()},
     **{name: getattr(np, name) for name in "sinh cosh hypot fmod".split()},
     "sigmoid": _sigmoid,
-    "erf": _erf,
-    "erfc": _erfc,
+    "erf": _SPECIAL.erf,
+    "erfc": _SPECIAL.erfc,
     "rsqrt": _rsqrt,
     "pow": np.power,
 }

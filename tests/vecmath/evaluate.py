@@ -41,6 +41,8 @@ def _apply(node: Expr, args: list[Array]) -> Array:
             return args[0].astype(dtype)
         case nodes.Bitcast():
             return args[0].view(dtype)
+        case nodes.Lookup(table=table):
+            return np.take(np.array(table, dtype), args[0] & (len(table) - 1))
         case nodes.Call(op=op):
             return _PRIMITIVE[op.name](*args)
         case _:
@@ -148,4 +150,5 @@ _PRIMITIVE: dict[str, Callable[..., Array]] = {
     "rint": np.rint,
     "isnan": np.isnan,
     "signbit": np.signbit,
+    "unlikely": np.asarray,
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from lpx.expr.vecmath import (
     inverse_trigonometric,
     logarithm,
     power,
+    tanh_table,
     trigonometric,
 )
 from tests.vecmath.multiprecision import Real, mp
@@ -72,10 +74,12 @@ def _exp_tail(r: Real) -> Real:
     return (mp.expm1(r) - r) / r**2
 
 
-def _atanh_tail(terms: int) -> Function:
-    """2 / ln(2) * atanh(s) / s less its first terms, divided by a power of z = s**2."""
-    scale = 2 / mp.log(2)
-    return _even(lambda s: scale * mp.atanh(s) / s, [scale / (2 * i + 1) for i in range(terms)])
+def _log_tail(r: Real) -> Real:
+    return (mp.log1p(r) - r) / r**2
+
+
+def _log_cubic(r: Real) -> Real:
+    return (mp.log1p(r) - r + r**2 / 2) / r**3
 
 
 def _scaled_erfc(centre: float) -> Function:
@@ -93,6 +97,28 @@ def _q_of(limit: float, centre: float) -> Real:
 def _ratio(function: Function) -> Function:
     """function(x) / x as a function of z = x**2."""
     return lambda z: function(mp.sqrt(z)) / mp.sqrt(z)
+
+
+def _tanh_pieces() -> list[Fit]:
+    """The pieces of tanh in float32: the one that begins at 0, then the others up to the last edge."""
+    first, last = mp.mpf(tanh_table.FIRST_EDGE), mp.mpf(tanh_table.LAST_EDGE)
+    columns = list(zip(*tanh_table.TANH_COEFFICIENTS, strict=True))
+    edges = sorted({*tanh_table.TANH_EDGES} - {0.0})
+    fits = [Fit("tanh_32_0", columns[tanh_table.TANH_EDGES.index(edges[0]) - 1][1:], np.float32,
+                lambda x: mp.tanh(x) / x, 0, first, lambda x: x / mp.tanh(x), -34.9, 2)]  # fmt: skip
+    for edge, end in itertools.pairwise([*edges, last]):
+        stored = columns[tanh_table.TANH_EDGES.index(edge)]
+        fits.append(Fit(f"tanh_32_{edge}", stored, np.float32, _moved(mp.tanh, edge), 0, mp.mpf(end) - edge,
+                        _inverse(_moved(mp.tanh, edge)), -24.5, 2))  # fmt: skip
+    return fits
+
+
+def _moved(function: Function, start: float) -> Function:
+    return lambda t: function(start + t)
+
+
+def _inverse(function: Function) -> Function:
+    return lambda t: 1 / function(t)
 
 
 def _both(
@@ -115,7 +141,7 @@ def _fits() -> list[Fit]:
     single, double = np.float32, np.float64
     half_ln2, third = mp.log(2) / 2 * mp.mpf("1.001"), mp.mpf(1) / 3
     half = mp.mpf("0.5005")
-    steepest = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.0005")) ** 2
+    table, short_table = mp.mpf("0.0303"), mp.mpf("0.0495")
     turn_single, turn_double = (mp.mpf("0.563") * mp.pi / 2) ** 2, (mp.mpf("0.501") * mp.pi / 2) ** 2
     quarter = mp.mpf("0.2501")
 
@@ -138,10 +164,13 @@ def _fits() -> list[Fit]:
               lambda r: (2**r - 1) / r, -half, half, lambda r: r / 2**r),
         Fit("log_32", (-0.5, *logarithm.LOG_32), single, lambda f: (mp.log1p(f) - f) / f**2, -third, third,
             lambda f: f**2 / mp.log1p(f), -27.5),
-        Fit("log_64", logarithm.LOG_64, double, lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, -third, third,
-            lambda f: f**3 / mp.log1p(f), -59.3),
-        *_both("tanh", (hyperbolic.TANH_32, hyperbolic.TANH_64), (-24.6, -60.5),
-              _odd(mp.tanh), 0, mp.mpf(hyperbolic.TANH_NEAR) ** 2, lambda z: z / _ratio(mp.tanh)(z)),
+        Fit("short_log_32", logarithm.SHORT_LOG_32, single, _log_tail, -table, table, lambda r: r**2 / mp.log1p(r),
+            -30.6, 0),
+        Fit("short_log_64", logarithm.SHORT_LOG_64, double, _log_tail, -table, table, lambda r: r**2 / mp.log1p(r),
+            -56.6, 0),
+        Fit("tanh_64", hyperbolic.TANH_64, double, _odd(mp.tanh), 0, mp.mpf(hyperbolic.TANH_NEAR) ** 2,
+            lambda z: z / _ratio(mp.tanh)(z), -60.5),
+        *_tanh_pieces(),
         *_both("sinh", (hyperbolic.SINH_32, hyperbolic.SINH_64), (-34.3, -61.6),
               _odd(mp.sinh), 0, half_ln2**2, lambda z: z),
         *_both("cosh", (hyperbolic.COSH_32, hyperbolic.COSH_64), (-33.2, -69.9),
@@ -154,8 +183,8 @@ def _fits() -> list[Fit]:
               _odd(mp.asin), 0, quarter, lambda z: z),
         *_both("atan", (inverse_trigonometric.ATAN_32, inverse_trigonometric.ATAN_64), (-28.3, -56.6),
               _odd(mp.atan), 0, 1, lambda z: z / _ratio(mp.atan)(z)),
-        Fit("pow_32", power.ATANH_32, single, _atanh_tail(1), 0, steepest, lambda z: z, -34.8),
-        Fit("pow_64", power.ATANH_64, double, _atanh_tail(2), 0, steepest, lambda z: z**2 * mp.log(2) / 2, -73.4),
+        Fit("pow_32", power.LOG_CUBIC_32, single, _log_cubic, -short_table, short_table, lambda r: r**3, -38.3, 0),
+        Fit("pow_64", power.LOG_CUBIC_64, double, _log_cubic, -short_table, short_table, lambda r: r**3, -67.9, 0),
         Fit("erf_32", error_function.ERF_32, single, lambda z: error_ratio(z) - 1, 0, mp.mpf(small_32) ** 2,
             lambda z: 1 / error_ratio(z), -28.5),
         Fit("erf_64", error_function.ERF_64, double, lambda z: error_ratio(z) - 1, 0, mp.mpf(small_64) ** 2,

@@ -24,7 +24,8 @@ from tests.vecmath.accuracy import (
 from tests.vecmath.multiprecision import mp
 
 BORDERS = [0.55, 0.5, 1.0, 2 / 3, 4 / 3, math.log(2) / 2, 1.5 * math.log(2), 5.95, 20.0, 27.2, 38.5, 709.78, 710.47,
-           -745.13, -708.3, 2.0**-28, 2.0**-30, 2.0**53, 2.0**107, 2.0**160, math.pi / 2, math.pi, 1e22]  # fmt: skip
+           -745.13, -708.3, 2.0**-28, 2.0**-30, 2.0**53, 2.0**107, 2.0**160, math.pi / 2, math.pi, 1e22,
+           2.0**25, 708.0, 1022.0, 49 / 48, 47 / 48]  # fmt: skip
 HARD_ANGLES = [6381956970095103.0 * 2.0**797, 2.0**1023 * 1.9, 5.0**20 * 2.0**700, 1e300]
 """No float64 number is closer to a multiple of pi/2 than the first: J.-M. Muller, "Elementary Functions", 2016."""
 

@@ -12,7 +12,7 @@ from lpx.expr.vecmath.quarter_turns import TWO_OVER_PI
 from tests.support import Golden
 from tests.vecmath.multiprecision import mp
 
-ARITHMETIC = (nodes.Unary, nodes.Binary, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast)
+ARITHMETIC = (nodes.Unary, nodes.Binary, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Lookup)
 OPERANDS = (nodes.Const, nodes.Var, nodes.Broadcast)
 
 
@@ -77,8 +77,7 @@ CONSTANTS = {
     "LOG10_2": lambda: mp.log10(2),
     "PI": lambda: +mp.pi,
     "HALF_PI": lambda: mp.pi / 2,
-    "TWO_LOG2_E": lambda: 2 / mp.log(2),
-    "TWO_THIRDS_LOG2_E": lambda: 2 / (3 * mp.log(2)),
+    "INVERSE_HALF_PI": lambda: 2 / mp.pi,
 }
 
 

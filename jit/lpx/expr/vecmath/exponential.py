@@ -51,18 +51,57 @@ class Reduced:
 def exp(x: Expr) -> Expr:
     """e**x."""
     form = format_of(x)
-    reduced = reduce(clamp(x, *form.pick((-104.0, 89.0), (-746.0, 710.0))), form, 2 * form.bias)
-    r = reduced.r
-    return scale(horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))), to_bits(reduced.shifted, form), form)
+    if not form.is_double:
+        return _any_exp(x, form)
+    reduced = reduce(x, form, 0)
+    return _unless_outside(
+        x, EXP_NORMAL, _any_exp(x, form), raised(exp_polynomial(reduced.r, form), reduced.shifted, form)
+    )
 
 
 def exp2(x: Expr) -> Expr:
     """2**x."""
     form = format_of(x)
+    if not form.is_double:
+        return _any_exp2(x, form)
+    shifted = x + form.rounder
+    usual = raised(_exp2_polynomial(x - (shifted - form.rounder), form), shifted, form)
+    return _unless_outside(x, EXP2_NORMAL, _any_exp2(x, form), usual)
+
+
+EXP_NORMAL, EXP2_NORMAL = (87.0, 708.0), (126.0, 1022.0)
+"""e**x and 2**x are normal numbers for x closer to zero than these."""
+
+
+def _unless_outside(x: Expr, normal: tuple[float, float], rare: Expr, usual: Expr) -> Expr:
+    """`usual` where |x| is below a limit, `rare`, behind a branch, elsewhere.
+
+    Only in float64: exponentials of float32 numbers, such as those of a softmax, often underflow.
+    """
+    inside = magnitude(x) < format_of(x).pick(*normal)
+    return build.select(build.unlikely(~inside), rare, usual)
+
+
+def _any_exp(x: Expr, form: Format) -> Expr:
+    reduced = reduce(clamp(x, *form.pick((-104.0, 89.0), (-746.0, 710.0))), form, 2 * form.bias)
+    return scale(exp_polynomial(reduced.r, form), to_bits(reduced.shifted, form), form)
+
+
+def _any_exp2(x: Expr, form: Format) -> Expr:
     clamped = clamp(x, *form.pick((-151.0, 129.0), (-1076.0, 1025.0)))
-    shifted = clamped + (form.rounder + 2 * form.bias)
-    r = clamped - (shifted - (form.rounder + 2 * form.bias))
-    return scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), to_bits(shifted, form), form)
+    rounder = form.rounder + 2 * form.bias
+    shifted = clamped + rounder
+    return scale(_exp2_polynomial(clamped - (shifted - rounder), form), to_bits(shifted, form), form)
+
+
+def exp_polynomial(r: Expr, form: Format) -> Expr:
+    """e**r for |r| <= ln(2) / 2."""
+    return horner(r, (1.0, 1.0, *form.pick(EXP_32, EXP_64)))
+
+
+def _exp2_polynomial(r: Expr, form: Format) -> Expr:
+    """2**r for |r| <= 1 / 2."""
+    return horner(r, (1.0, *form.pick(EXP2_32, EXP2_64)))
 
 
 def expm1(x: Expr) -> Expr:
@@ -97,7 +136,7 @@ def exp_of_negative(x: Expr, form: Format) -> Expr:
     """e**x for x <= 0 or NaN, in which case one power of two will do: 2**LIFT times too large at first."""
     lift = form.pick(*LIFT)
     reduced = reduce(build.maximum(x, form.pick(*LOWEST)), form, form.bias + lift)
-    lifted = horner(reduced.r, (1.0, 1.0, *form.pick(EXP_32, EXP_64))) * power_of_two(reduced.shifted, form)
+    lifted = exp_polynomial(reduced.r, form) * power_of_two(reduced.shifted, form)
     return lifted * 2.0**-lift
 
 
@@ -122,6 +161,11 @@ def reduce(x: Expr, form: Format, bias: int) -> Reduced:
 def expm1_polynomial(r: Expr, form: Format) -> Expr:
     """e**r - 1 for |r| <= ln(2) / 2, to a relative error of little more than half an ulp."""
     return fma(r * r, horner(r, form.pick(EXPM1_32, EXPM1_64)), r)
+
+
+def raised(value: Expr, shifted: Expr, form: Format) -> Expr:
+    """`value` times 2**n, a normal number, where the lowest bits of the float `shifted` hold n."""
+    return from_bits(to_bits(value, form) + (to_bits(shifted, form) << form.mantissa), form)
 
 
 def scale(value: Expr, bits: Expr, form: Format) -> Expr:

@@ -7,16 +7,25 @@ import math
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.expr.vecmath.constants import HALF_LN2, LOG2_E
-from lpx.expr.vecmath.exponential import EXP_32, EXP_64, reduce
+from lpx.expr.vecmath.exponential import EXP_64, reduce
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.logarithm import log1p_of
-from lpx.expr.vecmath.operations import fma, from_bits, magnitude, power_of_two, square_root, to_bits, with_sign
+from lpx.expr.vecmath.operations import (
+    constant,
+    fma,
+    from_bits,
+    magnitude,
+    power_of_two,
+    square_root,
+    to_bits,
+    with_sign,
+)
 from lpx.expr.vecmath.polynomial import horner
+from lpx.expr.vecmath.tanh_table import FIRST_EDGE, LAST_EDGE, PIECE_BITS, TANH_COEFFICIENTS, TANH_EDGES
 from lpx.records import record
 
 # (tanh(x) / x - 1) / x**2 as a polynomial in x**2 on |x| <= TANH_NEAR, least error relative to tanh(x) / x
 TANH_NEAR = 0.55
-TANH_32 = (-0.3333294689655304, 0.133207306265831, -0.0526721328496933, 0.016438137739896774)
 TANH_64 = (
     -0.333333333333333, 0.13333333333326583, -0.05396825396373931, 0.021869488385258682, -0.008863232591837302,
     0.0035920919352974614, -0.0014555422463055035, 0.000588442079553028, -0.00023337560744697398, 8.330816303004519e-05,
@@ -103,18 +112,32 @@ def atanh(x: Expr) -> Expr:
 
 
 def tanh(x: Expr) -> Expr:
-    """A polynomial near zero, 1 - 2 / (e**2x + 1) further out, where an error of e**2x counts less than half.
-
-    So the reduction 2 * x = n * ln 2 + 2 * r makes do with one word of ln 2.
+    """In float32 a polynomial for each of thirty pieces; in float64 a polynomial near zero, 1 - 2 / (e**2x + 1) further
+    out.
     """
     form = format_of(x)
+    return with_sign(_tanh_double(x, form) if form.is_double else _tanh_single(magnitude(x), form), x)
+
+
+def _tanh_single(size: Expr, form: Format) -> Expr:
+    inside = build.select(size > LAST_EDGE, LAST_EDGE, size)  # NaN stays NaN
+    bits = build.maximum(to_bits(inside, form), to_bits(constant(FIRST_EDGE, form), form) - 1)
+    piece = bits >> PIECE_BITS
+    t = inside - build.lookup(TANH_EDGES, piece, form.dtype)
+    return horner(t, [build.lookup(power, piece, form.dtype) for power in TANH_COEFFICIENTS])
+
+
+def _tanh_double(x: Expr, form: Format) -> Expr:
+    """|tanh(x)|. Further out, an error of e**2x counts less than half, so the reduction 2 * x = n * ln 2 + 2 * r makes
+    do with one word of ln 2.
+    """
     size = magnitude(x)
     square = x * x
-    near = fma(size * square, horner(square, form.pick(TANH_32, TANH_64)), size)
-    inside = build.minimum(size, form.pick(9.5, 20.0))  # beyond, the result rounds to 1
+    near = fma(size * square, horner(square, TANH_64), size)
+    inside = build.minimum(size, 20.0)  # beyond, the result rounds to 1
     rounder = form.rounder + form.bias
     shifted = fma(inside, 2 * LOG2_E.near(form), rounder)
     r = fma(shifted - rounder, -HALF_LN2.near(form), inside)
-    doubled = [c * 2.0**i for i, c in enumerate((1.0, 1.0, *form.pick(EXP_32, EXP_64)))]
+    doubled = [c * 2.0**i for i, c in enumerate((1.0, 1.0, *EXP_64))]
     denominator = fma(horner(r, doubled), power_of_two(shifted, form), 1.0)
-    return with_sign(build.select(size < TANH_NEAR, near, 1.0 - 2.0 / denominator), x)
+    return build.select(size < TANH_NEAR, near, 1.0 - 2.0 / denominator)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.operations import fma
+from lpx.expr.vecmath.operations import Operand, fma
 
 
-def horner(x: Expr, coefficients: Sequence[float]) -> Expr:
+def horner(x: Expr, coefficients: Sequence[Operand]) -> Expr:
     """coefficients[0] + coefficients[1] * x + ...; at least two coefficients."""
     *rest, second, highest = coefficients
     result = fma(x, highest, second)

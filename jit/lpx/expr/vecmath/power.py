@@ -6,21 +6,24 @@ import math
 
 from lpx.expr import build
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.constants import TWO_LOG2_E, TWO_THIRDS_LOG2_E
-from lpx.expr.vecmath.double_word import DoubleWord, fast_two_sum, times, two_product
-from lpx.expr.vecmath.exponential import EXP2_32, EXP2_64, scale
+from lpx.expr.vecmath.constants import LN2, LOG2_E
+from lpx.expr.vecmath.double_word import DoubleWord, fast_two_sum, two_product
+from lpx.expr.vecmath.exponential import EXP_NORMAL, Reduced, exp_polynomial, raised, scale
 from lpx.expr.vecmath.formats import Format, format_of
-from lpx.expr.vecmath.logarithm import HALF_SQRT2, decompose
+from lpx.expr.vecmath.logarithm import Decomposed, decompose, decompose_any, is_unusual, picked
+from lpx.expr.vecmath.logarithm_tables import LN_WORDS_32, LN_WORDS_64
 from lpx.expr.vecmath.operations import constant, fma, from_bits, magnitude, square_root, to_bits, with_sign
 from lpx.expr.vecmath.polynomial import horner
 
-# with A = 2 / ln 2: (A * atanh(s) / s - A) / s**2 as a polynomial in s**2 on |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)
-ATANH_32 = (0.9617967009544373, 0.5770788788795471, 0.4119214415550232, 0.3366260826587677)
-# the same without its first term A / 3, divided by s**2
-ATANH_64 = (
-    0.5770780163555851, 0.41219858311134616, 0.3205988979126029, 0.26230819868669425, 0.22195226805354207,
-    0.19240142145285757, 0.16844932417482564, 0.1728367822548474,
+# (log(1 + r) - r + r**2 / 2) / r**3 on |r| <= 0.0495, least error of log(1 + r)
+LOG_CUBIC_32 = (0.333332896232605, -0.24999941885471344, 0.20051980018615723, -0.1672130525112152)
+LOG_CUBIC_64 = (
+    0.3333333333333336, -0.2500000000000007, 0.19999999999863624, -0.16666666666413046, 0.14285714511656195,
+    -0.12500000334309505, 0.11110941835715199, -0.09999791522644791, 0.09149721344410851, -0.08395527553593757,
 )  # fmt: skip
+
+LAST_BIT = (-16, -42)
+"""The position of the last bit of the leading words of logarithms: multiples of ln 2 then add to them exactly."""
 
 
 def rsqrt(x: Expr) -> Expr:
@@ -77,68 +80,71 @@ def hypot(x: Expr, y: Expr) -> Expr:
 
 
 def power(x: Expr, y: Expr) -> Expr:
-    """x**y = 2**(y * log2 |x|), with the logarithm in two words; negative x for integers y."""
+    """x**y = e**(y * ln x), with the logarithm in two words. What is not a positive x of normal size, and a result that
+    is none, take a branch.
+    """
     form = format_of(x)
+    scaled = _times(_natural_log(decompose(to_bits(x, form), form), form), y)
+    reduced = _reduce(scaled, form, 0)
+    usual = raised(exp_polynomial(reduced.r, form), reduced.shifted, form)
+    outside = ~(magnitude(scaled.high) < form.pick(*EXP_NORMAL))  # also NaN
+    return build.select(build.unlikely(is_unusual(x, form) | outside), _any_power(x, y, form), usual)
+
+
+def _any_power(x: Expr, y: Expr, form: Format) -> Expr:
+    """x**y for all operands; negative x for integers y."""
     size = magnitude(x)
-    positive = _positive_power(size, y, form)
     # also for x = -1 and infinite y; a NaN in y comes out below, where it is no integer
     is_one = build.compare("eq", size, 1.0) | build.compare("eq", y, 0.0)
     is_integer = build.compare("eq", build.call("rint", y), y)
     half = y * 0.5
     is_odd = is_integer & build.compare("ne", build.call("rint", half), half)
     sign = to_bits(build.select(is_odd, x, 0.0), form) & form.sign_bit
-    result = from_bits(to_bits(build.select(is_one, 1.0, positive), form) ^ sign, form)
+    positive = build.select(is_one, 1.0, _positive_power(size, y, form))
+    result = from_bits(to_bits(positive, form) ^ sign, form)
     undefined = ((-math.inf < x) & (x < 0.0)) & ~is_integer
     return build.select(undefined, math.nan, result)
 
 
 def _positive_power(size: Expr, y: Expr, form: Format) -> Expr:
-    logarithm = _log2(size, form)
-    high = y * logarithm.high
-    low = fma(y, logarithm.low, fma(y, logarithm.high, -high))
-    rounder = form.rounder + 2 * form.bias
-    shifted = (high + low) + rounder
-    r = (high - (shifted - rounder)) + low
-    result = scale(horner(r, (1.0, *form.pick(EXP2_32, EXP2_64))), to_bits(shifted, form), form)
-    lowest, highest = form.pick((-152.0, 130.0), (-1077.0, 1026.0))
+    """size**y for size >= 0, the result rounded once where it is subnormal."""
+    logarithm = _natural_log(decompose_any(size, form), form)
+    end = build.select(build.compare("eq", size, 0.0), -math.inf, size)
+    proper = (size > 0.0) & (size < math.inf)
+    scaled = _times(DoubleWord(build.select(proper, logarithm.high, end), logarithm.low), y)
+    reduced = _reduce(scaled, form, 2 * form.bias)
+    result = scale(exp_polynomial(reduced.r, form), to_bits(reduced.shifted, form), form)
+    lowest, highest = form.pick((-105.0, 90.0), (-747.0, 711.0))
+    high = scaled.high
     return build.select(high < lowest, 0.0, build.select(high > highest, math.inf, result))
 
 
-def _log2(x: Expr, form: Format) -> DoubleWord:
-    """log2(x) for x >= 0: k + A * atanh(s), where s = f / (2 + f) and A = 2 / ln 2; -inf at 0, inf and NaN as they are.
+def _times(logarithm: DoubleWord, y: Expr) -> DoubleWord:
+    product = two_product(y, logarithm.high)
+    return DoubleWord(product.high, fma(y, logarithm.low, product.low))
 
-    The words may overlap by a few bits.
+
+def _reduce(x: DoubleWord, form: Format, bias: int) -> Reduced:
+    """n and r of a number of two words, the bias added to n."""
+    rounder = form.rounder + bias
+    shifted = fma(x.high + x.low, LOG2_E.near(form), rounder)
+    n = shifted - rounder
+    high, low = LN2.pair(form)
+    return Reduced(shifted, fma(n, -high, x.high) + fma(n, -low, x.low))
+
+
+def _natural_log(parts: Decomposed, form: Format) -> DoubleWord:
+    """ln x = k ln 2 + ln(1 / c) + ln(1 + r), where r = m * c - 1 and the leading words of the first two terms add up
+    without rounding. Of the series of the third, r - r**2 / 2 counts in two words. The words may overlap by many bits.
     """
-    parts = decompose(x, form, HALF_SQRT2)
-    f = parts.f
-    divisor = f + 2.0
-    inverse = 1.0 / divisor
-    s = f * inverse
-    rest = fma(-s, f - (divisor - 2.0), fma(-s, divisor, f)) * inverse
-    leading = times(DoubleWord(s, rest), TWO_LOG2_E.pair(form))
-    tail = _tail_double(s, rest, form) if form.is_double else _tail_single(s, rest)
-    mantissa = fast_two_sum(leading.high, tail.high)
-    total = fma(parts.scaled, -form.epsilon, mantissa.high)
-    lost = mantissa.high - fma(parts.scaled, form.epsilon, total)
-    low = lost + (mantissa.low + (leading.low + tail.low))
-    high = build.select(build.compare("eq", x, 0.0), -math.inf, build.select(x < math.inf, total, x))
-    return DoubleWord(high, low)
-
-
-def _tail_single(s: Expr, rest: Expr) -> DoubleWord:
-    """A * (atanh(s + rest) - s - rest), at most 1% of A * s: one word is enough but for the effect of `rest`."""
-    square = s * s
-    factor = horner(square, ATANH_32)
-    cube = two_product(square, s)
-    product = cube.high * factor
-    return DoubleWord(product, fma(square, rest * 3.0, cube.low) * factor)
-
-
-def _tail_double(s: Expr, rest: Expr, form: Format) -> DoubleWord:
-    product = two_product(s, s)
-    square = DoubleWord(product.high, fma(s + s, rest, product.low))
-    first, second = TWO_THIRDS_LOG2_E.pair(form)
-    factor = fast_two_sum(first, square.high * horner(square.high, ATANH_64))
-    factor = DoubleWord(factor.high, factor.low + second)
-    cubic = times(square, (factor.high, factor.low))
-    return times(cubic, (s, rest))
+    table = form.pick(LN_WORDS_32, LN_WORDS_64)
+    of_two = LN2.ending_at(form.pick(*LAST_BIT), form)
+    r = fma(parts.m, picked(table.reciprocals, parts.place, form), -1.0)
+    square = two_product(r, r)
+    whole = fma(parts.scaled, -of_two[0] * form.epsilon, picked(table.logarithms, parts.place, form))
+    rest = fma(parts.scaled, -of_two[1] * form.epsilon, picked(table.rests, parts.place, form))
+    first = fast_two_sum(whole, r)
+    high = fma(square.high, -0.5, first.high)
+    second_low = fma(square.high, -0.5, first.high - high)
+    low = (first.low + second_low) + fma(square.low, -0.5, rest)
+    return DoubleWord(high, fma(r * square.high, horner(r, form.pick(LOG_CUBIC_32, LOG_CUBIC_64)), low))

@@ -1,6 +1,9 @@
 """x as quarter turns: x * 2/pi = n + r for an integer n of which only the lowest two bits matter, and |r| <= 9/16.
 
-That needs 2/pi to as many bits as x has before its point, and some 120 more. But a large x is a multiple of 2**k, and
+For numbers of common size, pi/2 in three words is subtracted n times (W. J. Cody and W. Waite, "Software Manual for the
+Elementary Functions", 1980); by fused multiply-add all but the last roundings are exact.
+
+Others need 2/pi to as many bits as x has before its point, and some 120 more. But a large x is a multiple of 2**k, and
 multiples of four quarter turns do not matter, so 2**k * 2/pi may be taken modulo 4: the further out x is, the later the
 bits of 2/pi that count. M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983. Here the bits are
 picked by selections between constants, and products are exact by fused multiply-add.
@@ -14,7 +17,7 @@ from fractions import Fraction
 from lpx import dtypes
 from lpx.expr import build
 from lpx.expr.nodes import Expr
-from lpx.expr.vecmath.constants import HALF_PI, round_fraction
+from lpx.expr.vecmath.constants import HALF_PI, INVERSE_HALF_PI, round_fraction
 from lpx.expr.vecmath.double_word import fast_two_sum, times, two_product, two_sum
 from lpx.expr.vecmath.formats import BINARY64, Format
 from lpx.expr.vecmath.operations import constant, fma, to_bits
@@ -41,8 +44,25 @@ class QuarterTurns:
     rest: Expr | None
 
 
+NEAR = (2.0**16, 2.0**25)
+"""Below these, `near_quarter_turns` does."""
+
+
+def near_quarter_turns(x: Expr, form: Format) -> QuarterTurns:
+    """The quarter turns of 0 <= x < NEAR."""
+    first, second, third = HALF_PI.words(3, form)
+    shifted = fma(x, INVERSE_HALF_PI.near(form), form.rounder)
+    n = shifted - form.rounder
+    most = fma(n, -first, x)  # exact: a multiple of the last bit of `first`, and below 1
+    angle = fma(n, -second, most)
+    count = to_bits(shifted, form)
+    if not form.is_double:
+        return QuarterTurns(count, fma(n, -third, angle), None)
+    return QuarterTurns(count, angle, fma(n, -third, fma(n, -second, most - angle)))
+
+
 def quarter_turns(x: Expr, form: Format) -> QuarterTurns:
-    """The quarter turns of x >= 0; `angle` is NaN for infinite x."""
+    """The quarter turns of any x >= 0; `angle` is NaN for infinite x."""
     return _double(x) if form.is_double else _single(x)
 
 

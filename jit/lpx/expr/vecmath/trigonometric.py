@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lpx.expr import build
 from lpx.expr.nodes import Expr
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.operations import fma, from_bits, magnitude, to_bits
 from lpx.expr.vecmath.polynomial import horner
-from lpx.expr.vecmath.quarter_turns import QuarterTurns, quarter_turns
+from lpx.expr.vecmath.quarter_turns import NEAR, QuarterTurns, near_quarter_turns, quarter_turns
 
 # (sin(a) / a - 1) / a**2 as a polynomial in a**2, least error relative to sin(a) / a; |a| <= 0.563 * pi/2 in float32,
 # as far as `quarter_turns` goes there, and 0.501 * pi/2 in float64
@@ -27,29 +29,46 @@ COS_64 = (
 def sin(x: Expr) -> Expr:
     """The sine of an angle in radians."""
     form = format_of(x)
-    turns = quarter_turns(magnitude(x), form)
-    sine, cosine = _sine_and_cosine(turns, form)
-    result = build.select(_is_odd(turns), cosine, sine)
-    return _flip(result, _second_bit(turns.count, form) ^ _sign(x, form), form)
+
+    def of(turns: QuarterTurns) -> Expr:
+        sine, cosine = _sine_and_cosine(turns, form)
+        result = build.select(_is_odd(turns), cosine, sine)
+        return _flip(result, _second_bit(turns.count, form) ^ _sign(x, form), form)
+
+    return _by_quarter_turns(x, of)
 
 
 def cos(x: Expr) -> Expr:
     """The cosine of an angle in radians."""
     form = format_of(x)
-    turns = quarter_turns(magnitude(x), form)
-    sine, cosine = _sine_and_cosine(turns, form)
-    result = build.select(_is_odd(turns), sine, cosine)
-    return _flip(result, _second_bit(turns.count + 1, form), form)
+
+    def of(turns: QuarterTurns) -> Expr:
+        sine, cosine = _sine_and_cosine(turns, form)
+        result = build.select(_is_odd(turns), sine, cosine)
+        return _flip(result, _second_bit(turns.count + 1, form), form)
+
+    return _by_quarter_turns(x, of)
 
 
 def tan(x: Expr) -> Expr:
     """The tangent of an angle in radians."""
     form = format_of(x)
-    turns = quarter_turns(magnitude(x), form)
-    sine, cosine = _sine_and_cosine(turns, form)
-    odd = _is_odd(turns)
-    quotient = build.select(odd, -cosine, sine) / build.select(odd, sine, cosine)
-    return _flip(quotient, _sign(x, form), form)
+
+    def of(turns: QuarterTurns) -> Expr:
+        sine, cosine = _sine_and_cosine(turns, form)
+        odd = _is_odd(turns)
+        quotient = build.select(odd, -cosine, sine) / build.select(odd, sine, cosine)
+        return _flip(quotient, _sign(x, form), form)
+
+    return _by_quarter_turns(x, of)
+
+
+def _by_quarter_turns(x: Expr, of: Callable[[QuarterTurns], Expr]) -> Expr:
+    """A function of the quarter turns of |x|; large numbers, which need more bits of pi, take a branch."""
+    form = format_of(x)
+    size = magnitude(x)
+    far = build.unlikely(~(size < form.pick(*NEAR)))  # also NaN
+    return build.select(far, of(quarter_turns(size, form)), of(near_quarter_turns(size, form)))
 
 
 def _sine_and_cosine(turns: QuarterTurns, form: Format) -> tuple[Expr, Expr]:
