@@ -129,6 +129,7 @@ REST: dict[str, Make] = {
     "all": lambda: sum_of_all(301),
     "both ends": lambda: sum_of_ends(5, 70),
     "positions in rows": lambda: argmax(3, 70, 1),
+    "positions in eight rows": lambda: argmax(8, 70, 1),
     "positions in a long row": lambda: argmax(1, 70001, 1),
     "positions in columns": lambda: argmax(21, 300, 0),
     "positions of integers": lambda: argmax(3, 70, 1, "int16"),

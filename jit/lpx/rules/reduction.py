@@ -12,6 +12,7 @@ from math import prod
 from lpx.expr.nodes import Const
 from lpx.rules.elementwise import PARALLEL_WORK, share
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
+from lpx.schedule import queries
 from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
@@ -21,6 +22,9 @@ ACCUMULATORS = 4
 
 TUPLE_ACCUMULATORS = 2
 """The same for tuples, whose combination is long."""
+
+TUPLE_ROWS = 4
+"""Rows of tuples that are reduced side by side."""
 
 ROWS = 8
 """Rows that are added to a vector of results at a time: results are read and written that much less often than rows."""
@@ -53,6 +57,9 @@ def _reduce_rows(
         part, reduced[0] = schedule.split(reduced[0], step)
         schedule.rfactor(facts.block.name, part)
         kept = [schedule.fuse(*kept, part) if kept else part]
+    elif not facts.is_plain and _several_rows(schedule, kept, reduced, machine.lanes(facts.bits)):
+        kept[-1], note = _reduce_tuples(schedule, facts, kept[-1], reduced, machine)
+        return note + share(schedule, machine, kept, facts.runs)
     note = reduce_in_lanes(schedule, facts.block.name, reduced, machine, kept[-1] if kept else None)
     if step:
         schedule.parallel(kept[0])
@@ -128,6 +135,38 @@ def reduce_in_lanes(
     _in_vectors(schedule, schedule.loops(start)[-1], lanes, facts)
     schedule.cross_lane_reduce(combine, schedule.loops(combine)[-1])
     return f"{width} partial results in lanes (reassociated)"
+
+
+def _several_rows(schedule: Schedule, kept: list[LoopHandle], reduced: list[LoopHandle], lanes: int) -> bool:
+    """Whether rows come in groups, and are long enough for lanes."""
+    count = queries.constant_value(schedule.loop_of(kept[-1]).extent) if kept else None
+    if count is None or count == 0 or count % TUPLE_ROWS:
+        return False
+    return extent_of(schedule.loop_of(reduced[-1]).extent) >= 2 * lanes
+
+
+def _reduce_tuples(
+    schedule: Schedule, facts: BlockFacts, row: LoopHandle, reduced: list[LoopHandle], machine: CpuMachine
+) -> tuple[LoopHandle, str]:
+    """Several rows side by side, a register of partial results for each: their long combinations overlap.
+
+    The loop over groups of rows, and what was done.
+    """
+    name, lanes = facts.block.name, machine.lanes(facts.bits)
+    group, row = schedule.split(row, TUPLE_ROWS)
+    steps, part = schedule.split(reduced[-1], lanes, tail="mask")
+    combine = schedule.rfactor(name, part)
+    schedule.reorder(group, *reduced[:-1], steps, row, part)
+    schedule.reverse_compute_at(combine, group)
+    start = schedule.decompose_reduction(name, (*reduced[:-1], steps)[0])
+    *_, start_row, start_part = schedule.loops(start)
+    *_, combine_row, combine_part = schedule.loops(combine)
+    for each in (row, start_row, combine_row):
+        schedule.unroll(each)
+    for each in (part, start_part):
+        schedule.vectorize(each)
+    schedule.cross_lane_reduce(combine, combine_part)
+    return group, f"{TUPLE_ROWS} rows at a time, {lanes} partial results of each in lanes (reassociated)"
 
 
 def _in_vectors(schedule: Schedule, loop: LoopHandle, lanes: int, facts: BlockFacts) -> None:
