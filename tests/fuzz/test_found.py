@@ -261,3 +261,13 @@ def test_a_sum_over_nothing_has_no_first_part() -> None:
     _, _, inner, _ = s.tile(k, i, 2, 8, tail="guard")
     with pytest.raises(lpx.errors.ScheduleError, match="runs over r_o as well"):
         s.decompose_reduction("C", inner)
+
+
+def test_parts_start_from_what_exists_where_they_are_combined() -> None:
+    x, a, r = te.placeholder((4,), name="X"), te.placeholder((4, 8), name="A"), te.reduce_axis(8, name="r")
+    b = te.compute((4,), lambda i: x[i] * 2.0, name="B")
+    s = lpx.create_schedule(te.compute((4,), lambda i: te.sum(a[i, r], axis=r, init=b[i]), name="C"))
+    i, k = s.loops("C")
+    s.compute_at("B", i)
+    with pytest.raises(lpx.errors.ScheduleError, match="C reads B, which exists only inside another loop"):
+        s.rfactor("C", k)

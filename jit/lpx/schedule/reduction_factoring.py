@@ -31,7 +31,7 @@ def rfactor(edit: Edit, block: BlockLike, loop: LoopHandle) -> BlockHandle:
 
     requires: the body is `C[..] = C[..] op value` for add, mul, min, max, and, or, xor, or the reduction of a tuple of
         values; `loop` has a constant extent and only reduce axes are bound to it; every part of a tuple gets a value,
-        unless what the tuple starts from is seen to change no value.
+        unless what the tuple starts from is seen to change no value; what the init reads outlives the parts.
     rewrite:
         for i, ro, ri: block C { init { C[i] = 0 } C[i] = C[i] + A[i, ro * 4 + ri] }
         ->
@@ -75,6 +75,7 @@ def factor(edit: Edit, block: BlockLike, loop: LoopHandle, scope: Scope | None) 
     path = queries.path_to(edit.function, anchor)
     check_open_place(path)
     check_reduces_inside(reduction, queries.loops_of(path[:-1]))
+    blocks.check_in_scope(edit.function, replace(reduction, init=None, body=accumulation.start), path)
     parts = _Parts(accumulation, factored, tuple(_part_buffer(t, factored.extent, scope) for t in accumulation.targets))
     partial = _partial_block(edit.function, reduction, parts, around)
     name = rewriting.unique_name(f"{reduction.name}_combine", rewriting.block_names(edit.function))
