@@ -92,6 +92,11 @@ def test_constants_are_read_only() -> None:
         verify(parse_function(PACKED.replace("p[j, i] = w[i, j]", "w[i, j] = 0.0f32")))
 
 
+def test_a_constant_needs_elements() -> None:
+    with pytest.raises(lpx.errors.ArgumentError, match="constant parameter, w, whose elements are not known"):
+        lpx.build(parse_function(PACKED))
+
+
 def conv_of(weight: Array) -> Callable[[Array], Array]:
     def conv(x: Array) -> Any:
         return nn.relu(nn.conv2d(x, weight, padding=1))

@@ -10,7 +10,7 @@ from lpx.driver.compile import compile_function
 from lpx.driver.compiled import Compiled
 from lpx.driver.flags import with_flags
 from lpx.driver.lowered import LoweredKernel
-from lpx.errors import TargetError
+from lpx.errors import ArgumentError, TargetError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.records import replace
@@ -60,19 +60,30 @@ class Kernel(NativeFunction):
 def build(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> Kernel:
     """Compile a schedule as it stands, or a function or tensors with the default schedule.
 
-    Raises: TargetError when `target` cannot run here (see `lower_program`); CompileError when it cannot express it.
+    Raises: TargetError when `target` cannot run here (see `lower_program`); ArgumentError for a parameter of role
+    `constant`; CompileError when the target cannot express the program.
     """
     with locating_errors():
         forms = lower_program(program, target, fastmath=fastmath)
-        if not forms.target.runs_here:
-            raise TargetError(
-                f"code for {forms.target} does not run here",
-                hint="lpx.lower_program shows it; target='cpu' is this machine",
-            )
+        _check_callable(forms)
         compiled = compile_function(_identity(forms, program), lambda: forms.schedule.function, forms.target)
     named = replace(compiled.signature, name=forms.name)
     bound = dict(zip(_bound_names(named), forms.function.constants.values(), strict=True))
     return Kernel(replace(compiled, signature=named), forms, bound)
+
+
+def _check_callable(forms: LoweredKernel) -> None:
+    if not forms.target.runs_here:
+        raise TargetError(
+            f"code for {forms.target} does not run here",
+            hint="lpx.lower_program shows it; target='cpu' is this machine",
+        )
+    for param in forms.function.params:
+        if param.role == "constant":
+            raise ArgumentError(
+                f"{forms.name} has a constant parameter, {param.buffer.name}, whose elements are not known",
+                hint="give it the role in, or its elements: te.constant",
+            )
 
 
 def lower_program(program: Program, target: str | Target = "cpu", *, fastmath: Sequence[str] = ()) -> LoweredKernel:

@@ -26,22 +26,20 @@ def link_program(
     workspace: int,
     bound: Mapping[str, NDArray[Any]],
     target: Target,
-) -> tuple[Specialisation, list[objects.LinkedObject]]:
-    """The program of `steps` over the parameters of `signature`, and the linked kernels, to be kept while it may run.
+) -> Specialisation:
+    """The program of `steps` over the parameters of `signature`.
 
     `kernels` are by their entry names; `bound` has an array for each parameter of role `bound`.
     """
     name = "lpx_program"
     text = emit_program(name, len(signature.parameters), workspace, steps)
-    code = {entry: link_kernel(compiled.kernel.data, (entry,)) for entry, compiled in kernels.items()}
     linked = objects.link_object(
         _object_of(text, target),
         (name,),
         libraries=(support_library().library,),
-        imports={entry: part.address(entry) for entry, part in code.items()},
+        callees=[link_kernel(compiled.kernel.data, (entry,)) for entry, compiled in kernels.items()],
     )
-    specialisation = Specialisation(signature, linked, entry=name, bound=bound, long=True)
-    return specialisation, list(code.values())
+    return Specialisation(signature, linked, entry=name, bound=bound, long=True)
 
 
 def _object_of(text: str, target: Target) -> bytes:

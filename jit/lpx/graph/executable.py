@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,6 @@ from lpx.graph.pointwise import flatten_pointwise
 from lpx.graph.winograd import use_winograd
 from lpx.ir.nodes import Function
 from lpx.records import record, replace
-from lpx.runtime.objects import LinkedObject
 from lpx.runtime.signature import Dimension, Parameter, Role, Signature
 from lpx.runtime.specialisation import Specialisation
 from lpx.target import Target
@@ -45,8 +43,6 @@ class Executable:
     kernels: int
     fastmath: tuple[str, ...] = ()
     strict: bool = False
-    parts: Sequence[LinkedObject] = field(default_factory=list[LinkedObject])
-    """Linked kernels of a program, kept alive as long as it may run."""
 
     def lowered(self) -> Lowered:
         """Every form of the graph, made anew for people to read."""
@@ -73,12 +69,12 @@ def compile_graph(graph: Graph, target: Target, *, fastmath: Sequence[str] = (),
     compiled = [_compile(g, constants, target, tuple(fastmath)) for g in subgraphs]
     if len(subgraphs) == 1:
         signature = _signature(graph, inner.constants, compiled[0].signature)
-        specialisation, parts = compiled[0].link(signature, _bound(inner, signature)), list[LinkedObject]()
+        specialisation = compiled[0].link(signature, _bound(inner, signature))
     else:
-        specialisation, parts = _link(graph, inner, subgraphs, compiled, target)
+        specialisation = _link(graph, inner, subgraphs, compiled, target)
     seconds = _total([c.seconds for c in compiled])
     seconds["all"] = time.perf_counter() - begin
-    return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), strict, parts)
+    return Executable(graph, target, specialisation, seconds, len(subgraphs), tuple(fastmath), strict)
 
 
 def _kernel_graphs(graph: Graph, target: Target, strict: bool) -> tuple[list[Graph], Graph]:
@@ -184,7 +180,7 @@ def _bound(graph: Graph, signature: Signature) -> dict[str, NDArray[Any]]:
 
 def _link(
     declared: Graph, graph: Graph, subgraphs: Sequence[Graph], compiled: Sequence[Compiled], target: Target
-) -> tuple[Specialisation, list[LinkedObject]]:
+) -> Specialisation:
     graph, operands = _prepared(graph, subgraphs, compiled)
     order = (*graph.inputs, *graph.constants, *graph.outputs)
     places: dict[Value, ProgramParameter | Workspace] = {v: ProgramParameter(k) for k, v in enumerate(order)}

@@ -137,13 +137,14 @@ def compile_module(module: Any, machine: Any = None) -> bytes:
 
 
 class LinkedObject:
-    """Machine code in memory. Dropping the last reference frees it."""
+    """Machine code in memory, and the objects whose code it calls. Dropping the last reference frees it."""
 
-    __slots__ = ("__weakref__", "_tracker", "addresses", "library")
+    __slots__ = ("__weakref__", "_callees", "_tracker", "addresses", "library")
 
-    def __init__(self, library: str, tracker: Any, names: Sequence[str]) -> None:
+    def __init__(self, library: str, tracker: Any, names: Sequence[str], callees: Sequence[LinkedObject] = ()) -> None:
         self.library = library
         self._tracker = tracker
+        self._callees = tuple(callees)
         self.addresses = {name: int(tracker[name]) for name in names}
 
     def address(self, name: str) -> int:
@@ -163,16 +164,20 @@ def link_object(
     *,
     libraries: Sequence[str] = (),
     imports: Mapping[str, int] | None = None,
+    callees: Sequence[LinkedObject] = (),
 ) -> LinkedObject:
     """Loads an object file and returns the code with the addresses of `exports`.
 
-    Symbols are looked for in `libraries` (names of linked objects), `imports` (name to address) and this process.
+    Symbols are looked for in `libraries` (names of linked objects), `imports` (name to address), what `callees` export,
+    and this process. Callees live as long as the result does.
     Raises InternalError naming every symbol that is in none of them.
     """
     builder = llvm.JITLibraryBuilder().add_object_img(data)
     for library in libraries:
         builder.add_jit_library(library)
-    for name, address in (imports or {}).items():
+    known = {name: address for callee in callees for name, address in callee.addresses.items()}
+    known.update(imports or {})
+    for name, address in known.items():
         builder.import_symbol(name, address)
     for name in exports:
         builder.export_symbol(name)
@@ -181,8 +186,8 @@ def link_object(
     try:
         tracker = builder.link(_jit(), name)
     except RuntimeError as error:
-        raise InternalError(_explain(str(error), data, libraries, imports or {})) from None
-    linked = LinkedObject(name, tracker, exports)
+        raise InternalError(_explain(str(error), data, libraries, known)) from None
+    linked = LinkedObject(name, tracker, exports, callees)
     if knobs.perf_map():
         _tell_perf(data, linked)
     return linked
