@@ -152,7 +152,7 @@ def _with_sum(schedule: Schedule, name: str, reduction_name: str, machine: CpuMa
     if extent < 2 * lanes:
         return ""
     width = lanes * min(reduction.ACCUMULATORS, extent // (2 * lanes))
-    if extent % width and facts[name].cost >= HEAVY:  # the end of a row is code of its own
+    if facts[name].cost >= HEAVY:  # one addition waits for the other no longer than a value takes to compute
         width = lanes
     steps, inner = schedule.split(loop, width, tail="mask")
     schedule.reverse_compute_at(reduction_name, steps)
