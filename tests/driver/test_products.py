@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lpx import te
+from lpx.records import replace
 from lpx.rules.blocked import BlockedPlan, Blocks, choose_blocks, choose_depth, suits
 from lpx.rules.contraction import Contraction, epilogue, recognise
 from lpx.rules.default import default_schedule
@@ -128,6 +129,14 @@ def test_a_panel_fits_the_first_cache_and_panels_the_second(target: str) -> None
     panel = 4 * blocks.depth * blocks.columns
     assert machine.l1d.bytes // 3 < panel < machine.l1d.bytes
     assert blocks.panels * panel <= machine.l2.bytes // 2
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [((1024, 1024, 1024), 2), ((128, 768, 768), 2), ((512, 512, 512), 1)])
+def test_threads_have_blocks_of_columns_of_their_own(shape: tuple[int, int, int], blocks: int) -> None:
+    """If blocks stay wide enough; else they share strips."""
+    machine = replace(WIDE.cpu, cores=2)
+    chosen = choose_blocks(contraction_of(product(*shape)), machine, fused=False)
+    assert shape[2] // chosen.columns == blocks * chosen.panels
 
 
 @pytest.mark.parametrize(

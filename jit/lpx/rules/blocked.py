@@ -30,8 +30,14 @@ from lpx.target import CpuMachine
 MANY_ROWS = 448
 """Rows from which on copying all panels of a part first pays."""
 
+WIDE = 12
+"""Panels of a block from which on each thread has a block of its own, though strips are copied again for each."""
+
 NARROW = 2
 """Panels up to which a strip of rows is used too rarely to be copied."""
+
+EVEN = 1.15
+"""How much longer than the others the busiest thread may take, to call its share equal."""
 
 MAX_FUSED_DEPTH = 1024
 """Length of a sum up to which a tile stays in registers from start to end, for the epilogue's sake."""
@@ -75,9 +81,19 @@ def choose_blocks(contraction: Contraction, machine: CpuMachine, *, fused: bool)
     kept = max(1, machine.l2.bytes // 2 // (depth * columns * dtype.itemsize))
     steps = next((s for s in STEPS if depth % s == 0), 1)
     rows = divide_evenly(extent_of(contraction.row.extent) if contraction.row else 1, most)
-    uneven = _imbalance(panels, machine) > max(1.15, _imbalance(-(-height // rows), machine))
+    uneven = _imbalance(panels, machine) > max(EVEN, _imbalance(-(-height // rows), machine))
     by_strips = height >= MANY_ROWS or is_narrow or uneven
-    return Blocks(rows, columns, depth, steps, divide_evenly(panels, kept), by_strips, by_strips and not is_narrow)
+    block = _panels_of_a_block(panels, kept if by_strips else panels, machine, least=WIDE if by_strips else 1)
+    return Blocks(rows, columns, depth, steps, block, by_strips, by_strips and not is_narrow)
+
+
+def _panels_of_a_block(panels: int, most: int, machine: CpuMachine, least: int) -> int:
+    """Panels of a block: such that each core gets as many blocks, if that leaves `least` panels and none over."""
+    blocks = -(-panels // most)
+    shared = -(-blocks // machine.cores) * machine.cores
+    if panels % shared == 0 and panels // shared >= least:
+        return panels // shared
+    return divide_evenly(panels, most)
 
 
 def _imbalance(shares: int, machine: CpuMachine) -> float:
@@ -117,13 +133,9 @@ class _Nest:
     """The loops of a blocked contraction, outermost first."""
 
     apart: list[LoopHandle]
-    """Batches with panels of their own."""
+    """Batches with panels of their own, and blocks of panels: what threads share without waiting for each other."""
     part: list[LoopHandle]
     """Parts of the sum, if there are several."""
-    block: list[LoopHandle]
-    """Blocks of panels, if there are several."""
-    together: list[LoopHandle]
-    """Batches that share panels."""
     strip: LoopHandle
     panel: LoopHandle
     step: LoopHandle
@@ -131,7 +143,7 @@ class _Nest:
     @property
     def around_panels(self) -> list[LoopHandle]:
         """The loops in each iteration of which all panels of a part are copied."""
-        return [*self.apart, *self.part, *self.block]
+        return [*self.apart, *self.part]
 
 
 @record
@@ -212,7 +224,8 @@ class BlockedPlan:
         batches = [a for a in axes if a is not self._row and a is not contraction.column]
         used = {v for i in contraction.column_operand.indices for v in expr_traverse.free_vars(i)}
         apart, together = [loops[a] for a in batches if a.var in used], [loops[a] for a in batches if a.var not in used]
-        tiles = [*block, *together, strip, panel] if blocks.by_strips else [panel, *together, strip]
+        apart += block
+        tiles = [*together, strip, panel] if blocks.by_strips else [panel, *together, strip]
         inside = [in_row, in_column]
         if self.fused:
             schedule.reorder(*apart, *tiles, *inside)
@@ -223,11 +236,11 @@ class BlockedPlan:
         part, steps = self._cut_sum()
         before = [] if self.fused else [*apart, *part, *tiles]
         schedule.reorder(*before, *steps, *inside)
-        return _Nest(apart, part, block, together, strip, panel, steps[0])
+        return _Nest(apart, part, strip, panel, steps[0])
 
     def _has_blocks(self) -> bool:
         width = extent_of(self.contraction.column.extent)
-        return self.blocks.by_strips and self.blocks.panels * self.blocks.columns < width
+        return self.blocks.panels * self.blocks.columns < width
 
     def _cut_sum(self) -> tuple[list[LoopHandle], list[LoopHandle]]:
         """The loop over parts of the sum, if there are several; the loops over iterations of a part and their steps."""
@@ -272,11 +285,12 @@ class BlockedPlan:
         schedule.vectorize(lane if extent is None or extent <= lanes else schedule.split(lane, lanes, tail="mask")[1])
 
     def _share(self, nest: _Nest, copied: Sequence[LoopHandle]) -> None:
-        """Share batches among threads if there are enough; else strips of rows, or panels."""
+        """Share batches and blocks among threads if there are enough; else strips of rows, or panels."""
         if not self.uses_threads:
             return
         schedule = self.schedule
-        if math.prod(extent_of(schedule.loop_of(h).extent) for h in nest.apart) >= self.machine.cores:
+        shares = math.prod(extent_of(schedule.loop_of(h).extent) for h in nest.apart)
+        if shares > 1 and _imbalance(shares, self.machine) <= EVEN:
             schedule.parallel(schedule.fuse(*nest.apart) if len(nest.apart) > 1 else nest.apart[0])
             return
         if self.blocks.by_strips and copied:
