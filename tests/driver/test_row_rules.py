@@ -82,3 +82,12 @@ def test_long_windows_are_reduced_in_lanes() -> None:
     made = default.default_schedule(te.lower(program), HOST)
     assert any("partial results in lanes" in note for note in made.notes)
     check_equivalent(te.lower(program), made.schedule.function, relative=1e-5)
+
+
+def test_what_is_reduced_is_asked_for_early_where_it_comes_from_far() -> None:
+    x = te.placeholder((1024, 1100), "int32", name="X")
+    r = te.reduce_axis(1100, name="r")
+    function = te.lower(te.compute((1024,), lambda i: te.sum(x[i, r], axis=r), name="C"))
+    made = default.default_schedule(function, HOST)
+    assert "prefetch" in str(made.schedule)
+    check_compiled(function, made.schedule.function)

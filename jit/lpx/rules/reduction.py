@@ -26,6 +26,9 @@ TUPLE_ACCUMULATORS = 2
 TUPLE_ROWS = 4
 """Rows of tuples that are reduced side by side."""
 
+AHEAD = 32
+"""Steps ahead for which memory is asked, where it comes from far."""
+
 ROWS = 8
 """Rows that are added to a vector of results at a time: results are read and written that much less often than rows."""
 
@@ -61,6 +64,7 @@ def _reduce_rows(
         kept[-1], note = _reduce_tuples(schedule, facts, kept[-1], reduced, machine)
         return note + share(schedule, machine, kept, facts.runs)
     note = reduce_in_lanes(schedule, facts.block.name, reduced, machine, kept[-1] if kept else None)
+    _ask_ahead(schedule, facts.block.name, machine)
     if step:
         schedule.parallel(kept[0])
         return f"{note}, parts of {step} for threads (reassociated)"
@@ -135,6 +139,18 @@ def reduce_in_lanes(
     _in_vectors(schedule, schedule.loops(start)[-1], lanes, facts)
     schedule.cross_lane_reduce(combine, schedule.loops(combine)[-1])
     return f"{width} partial results in lanes (reassociated)"
+
+
+def _ask_ahead(schedule: Schedule, name: str, machine: CpuMachine) -> None:
+    """Ask for what is reduced some steps early where it comes from far: between rows no processor looks ahead."""
+    facts = facts_of(schedule.function)[name]
+    loops = list(schedule.loops(name))
+    if len(loops) < 2 or schedule.loop_of(loops[-1]).kind != "vectorized":
+        return
+    for buffer in dict.fromkeys(e.buffer for e in facts.loads):
+        size = prod(extent_of(e) for e in buffer.shape) * buffer.dtype.itemsize
+        if size > machine.l2.bytes:
+            schedule.prefetch(name, buffer, loops[-2], AHEAD)
 
 
 def _several_rows(schedule: Schedule, kept: list[LoopHandle], reduced: list[LoopHandle], lanes: int) -> bool:
