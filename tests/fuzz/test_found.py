@@ -10,8 +10,11 @@ import pytest
 import lpx
 from lpx import te
 from lpx.expr.nodes import Expr
+from lpx.ir import traverse
+from lpx.ir.nodes import If
 from lpx.ir.parser import parse_function
 from lpx.ir.printer import print_function
+from lpx.passes.lower_blocks import LowerBlocks
 from lpx.schedule import Schedule
 from lpx.schedule.testing import check_equivalent
 
@@ -271,3 +274,12 @@ def test_parts_start_from_what_exists_where_they_are_combined() -> None:
     s.compute_at("B", i)
     with pytest.raises(lpx.errors.ScheduleError, match="C reads B, which exists only inside another loop"):
         s.rfactor("C", k)
+
+
+def test_a_sum_over_nothing_starts_in_a_tail_of_symbolic_place() -> None:
+    n = te.var("n")
+    a, r = te.placeholder((n + 1, n), name="A"), te.reduce_axis(n, name="r")
+    s = lpx.create_schedule(te.compute((n + 1,), lambda i: te.sum(a[i, r], axis=r), name="C"))
+    s.split(s.loops("C")[0], 2, tail="peel")
+    lowered = LowerBlocks()(s.function)
+    assert not any(isinstance(x, If) for x in traverse.walk(lowered.body)), "a test of the first iteration"

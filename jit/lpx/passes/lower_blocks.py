@@ -127,14 +127,14 @@ def _axes(block: Block) -> list[tuple[Axis, Expr]]:
 
 
 def _dependencies(exprs: list[Expr], path: Path) -> set[Var]:
-    """Variables that `exprs` mention, directly or through the lets of `path`."""
+    """Variables bound in `path` that `exprs` mention, directly or through its lets."""
     found: set[Var] = set()
     for expr in exprs:
         found |= expr_traverse.free_vars(expr)
     for stmt in reversed(path):
         if isinstance(stmt, Let) and stmt.var in found:
             found |= expr_traverse.free_vars(stmt.value)
-    return found
+    return found & {s.var for s in path if isinstance(s, For | Let)}
 
 
 def _varying(path: Path, reduce: set[Var]) -> set[Var]:
