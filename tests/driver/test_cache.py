@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -73,6 +74,20 @@ def test_the_key_tells_kinds_programs_and_targets_apart() -> None:
         fingerprint.key_of("kernel", "program", Target.parse("cpu:x86-64")),
     }
     assert len(keys) == 4
+
+
+def test_the_key_tells_numbers_of_cores_apart(child: Child) -> None:
+    """Default schedules depend on them."""
+    program = """
+import os
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:{count}])
+from lpx.driver import fingerprint
+from lpx.target import Target
+print(fingerprint.key_of("kernel", "program", Target.parse("cpu")))
+"""
+    available = len(os.sched_getaffinity(0))
+    keys = {child(program.format(count=count)) for count in (1, available)}
+    assert len(keys) == min(available, 2)
 
 
 def test_constants_are_not_in_the_object() -> None:

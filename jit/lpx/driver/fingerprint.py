@@ -36,4 +36,12 @@ def _files(folder: str, name: str) -> Iterator[tuple[str, int, int]]:
 
 def key_of(kind: str, program: str, target: Target) -> str:
     """The cache key of a program given as text, for a target, as this version of lpx compiles it."""
-    return digest(kind, program, str(target), sources(), *versions())
+    return digest(kind, program, str(target), _machine(target), sources(), *versions())
+
+
+def _machine(target: Target) -> str:
+    """What default schedules go by beyond the target's name: a process may use fewer cores than another did."""
+    if target.kind != "cpu":
+        return ""
+    machine = target.cpu
+    return f"{machine.cores} {machine.l1d} {machine.l2} {machine.l3}"
