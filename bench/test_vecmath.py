@@ -1,10 +1,14 @@
 """Mathematical functions of 16,384 elements (in cache) on one thread, next to NumPy in the same run.
 
+Where NumPy has no function of that name, what its users write stands for it: `1 / np.sqrt(x)` into an array, or
+SciPy's function.
+
 pytest bench/test_vecmath.py
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -26,8 +30,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Run = Callable[[], Any]
 
 NUMPY_NAMES = {"pow": "power", **{f"a{f}": f"arc{f}" for f in "sin cos tan sinh cosh tanh tan2".split()}}
-WITHOUT_UFUNC = ("sigmoid", "erf", "erfc", "rsqrt")
-COMPARED = [name for name in ops.MATH if name not in WITHOUT_UFUNC]
 
 
 @pytest.fixture(autouse=True)
@@ -54,10 +56,23 @@ def lpx_run(name: str, dtype: str) -> Run:
 
 
 def numpy_run(name: str, dtype: str) -> Run:
-    """A call of NumPy's function into a given array."""
-    ufunc = getattr(np, NUMPY_NAMES.get(name, name))
+    """A call of NumPy's function, or of what stands for it, into a given array."""
+    function = COMPOSED.get(name) or getattr(SPECIAL if name in ("erf", "erfc") else np, NUMPY_NAMES.get(name, name))
     args, out = operands(name, dtype), np.empty(SIZE, dtype)
-    return lambda: ufunc(*args, out=out)
+    return lambda: function(*args, out=out)
+
+
+def _sigmoid(x: Array, out: Array) -> None:
+    np.exp(np.negative(x, out=out), out=out)
+    np.divide(1, np.add(out, 1, out=out), out=out)
+
+
+def _rsqrt(x: Array, out: Array) -> None:
+    np.divide(1, np.sqrt(x, out=out), out=out)
+
+
+SPECIAL: Any = importlib.import_module("scipy.special")  # it has no types
+COMPOSED: dict[str, Callable[..., Any]] = {"sigmoid": _sigmoid, "rsqrt": _rsqrt}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -65,8 +80,6 @@ def numpy_run(name: str, dtype: str) -> Run:
 @pytest.mark.parametrize("library", ["lpx", "numpy"])
 def test_function(benchmark: Any, library: str, name: str, dtype: str) -> None:
     """One call, through a lambda that each library pays for."""
-    if library == "numpy" and name in WITHOUT_UFUNC:
-        pytest.skip("NumPy has no such function")
     benchmark.group = f"{name} {dtype}"
     benchmark((lpx_run if library == "lpx" else numpy_run)(name, dtype))
 
@@ -83,28 +96,20 @@ def nanoseconds(*runs: Run) -> list[float]:
     return best
 
 
-FLOOR = 0.85
-SLOWER = {
-    "log": 0.7,
-    "log2": 0.65,
-    "log10": 0.65,
-    "log1p": 0.8,
-    "atanh": 0.8,
-    "sin": 0.7,
-    "cos": 0.7,
-    "tan": 0.25,
-    "pow": 0.4,
-}
-"""Least speed relative to NumPy where NumPy branches: for arguments of common size, or to tables in memory."""
+FLOOR = 0.95
+"""As fast as NumPy, less what measurements vary: both may do the same two instructions, as for rsqrt."""
+SLOWER = {"cbrt": 0.8}
+"""Where NumPy is ahead."""
+GOAL = 1.5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_goals(dtype: str) -> None:
-    """1.3 times as fast as NumPy in the geometric mean over all functions that it has, and none far behind."""
+    """1.5 times as fast as NumPy in the geometric mean over all functions, and none behind."""
     ratios: dict[str, float] = {}
-    for name in COMPARED:
+    for name in ops.MATH:
         mine, theirs = nanoseconds(lpx_run(name, dtype), numpy_run(name, dtype))
         ratios[name] = theirs / mine
         print(f"\n{name} {dtype}: {mine:.3f} ns (numpy {theirs:.3f}), {ratios[name]:.2f} times as fast", end="")
-    assert math.exp(sum(map(math.log, ratios.values())) / len(ratios)) >= 1.3
+    assert math.exp(sum(map(math.log, ratios.values())) / len(ratios)) >= GOAL
     assert {name for name, ratio in ratios.items() if ratio < SLOWER.get(name, FLOOR)} == set()

@@ -100,17 +100,27 @@ def _ratio(function: Function) -> Function:
 
 
 def _tanh_pieces() -> list[Fit]:
-    """The pieces of tanh in float32: the one that begins at 0, then the others up to the last edge."""
-    first, last = mp.mpf(tanh_table.FIRST_EDGE), mp.mpf(tanh_table.LAST_EDGE)
+    """The pieces of tanh in float32: the one that begins at 0, without its constant term, and the others."""
     columns = list(zip(*tanh_table.TANH_COEFFICIENTS, strict=True))
-    edges = sorted({*tanh_table.TANH_EDGES} - {0.0})
-    fits = [Fit("tanh_32_0", columns[tanh_table.TANH_EDGES.index(edges[0]) - 1][1:], np.float32,
-                lambda x: mp.tanh(x) / x, 0, first, lambda x: x / mp.tanh(x), -34.9, 2)]  # fmt: skip
-    for edge, end in itertools.pairwise([*edges, last]):
-        stored = columns[tanh_table.TANH_EDGES.index(edge)]
-        fits.append(Fit(f"tanh_32_{edge}", stored, np.float32, _moved(mp.tanh, edge), 0, mp.mpf(end) - edge,
-                        _inverse(_moved(mp.tanh, edge)), -24.5, 2))  # fmt: skip
+    edges = sorted({*tanh_table.TANH_EDGES})
+    fits: list[Fit] = []
+    for number, (edge, end) in enumerate(itertools.pairwise([*edges, tanh_table.LAST])):
+        stored = columns[(_FIRST_PIECE + number) % len(columns)]
+        if number:
+            tanh = _moved(mp.tanh, edge)
+        else:
+            stored, tanh = stored[1:], _tanh_ratio
+        high = mp.mpf(end) - edge
+        fits.append(Fit(f"tanh_32_{number}", stored, np.float32, tanh, 0, high, _inverse(tanh), -24.1, 3))
     return fits
+
+
+_FIRST_PIECE = 6
+"""The place of the piece that begins at 0, by the bits of 1.0."""
+
+
+def _tanh_ratio(x: Real) -> Real:
+    return mp.tanh(x) / x
 
 
 def _moved(function: Function, start: float) -> Function:

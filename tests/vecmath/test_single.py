@@ -12,7 +12,7 @@ from tests.vecmath.accuracy import BINARY, UNARY, Array, compute, reference, spe
 
 BORDERS = [0.55, 0.5, 1.0, 1.25, 2 / 3, 4 / 3, 0.375, 0.34657359, 1.0397207, 2.625, 4.0, 9.5, 9.01, 10.05, 17.3, 18.0,
            88.72, 89.4159, 87.336, 103.97, 2.0**-25, 2.0**-13, 2.0**23, 2.0**24, 2.0**50, 2.0**76, 2.0**102, 2.0**127,
-           np.pi / 4, np.pi / 2, np.pi, 1e-38, 2.0**16, 0.0625, 9.25, 49 / 48, 47 / 48]  # fmt: skip
+           np.pi / 4, np.pi / 2, np.pi, 1e-38, 2.0**16, 2.0, 3.0, 7.0, 9.25, 49 / 48, 47 / 48]  # fmt: skip
 STEP = 49_999
 """Every so manieth float32 number is tried: 86,000 of them."""
 

@@ -49,37 +49,30 @@ class Reduced:
 
 
 def exp(x: Expr) -> Expr:
-    """e**x."""
+    """e**x. In float32 without a branch: exponentials of such numbers, as those of a softmax, often underflow."""
     form = format_of(x)
     if not form.is_double:
         return _any_exp(x, form)
     reduced = reduce(x, form, 0)
-    return _unless_outside(
-        x, EXP_NORMAL, _any_exp(x, form), raised(exp_polynomial(reduced.r, form), reduced.shifted, form)
-    )
+    usual = raised(exp_polynomial(reduced.r, form), reduced.shifted, form)
+    return build.select(_is_outside(x, EXP_NORMAL, form), _any_exp(x, form), usual)
 
 
 def exp2(x: Expr) -> Expr:
     """2**x."""
     form = format_of(x)
-    if not form.is_double:
-        return _any_exp2(x, form)
     shifted = x + form.rounder
     usual = raised(_exp2_polynomial(x - (shifted - form.rounder), form), shifted, form)
-    return _unless_outside(x, EXP2_NORMAL, _any_exp2(x, form), usual)
+    return build.select(_is_outside(x, EXP2_NORMAL, form), _any_exp2(x, form), usual)
 
 
 EXP_NORMAL, EXP2_NORMAL = (87.0, 708.0), (126.0, 1022.0)
 """e**x and 2**x are normal numbers for x closer to zero than these."""
 
 
-def _unless_outside(x: Expr, normal: tuple[float, float], rare: Expr, usual: Expr) -> Expr:
-    """`usual` where |x| is below a limit, `rare`, behind a branch, elsewhere.
-
-    Only in float64: exponentials of float32 numbers, such as those of a softmax, often underflow.
-    """
-    inside = magnitude(x) < format_of(x).pick(*normal)
-    return build.select(build.unlikely(~inside), rare, usual)
+def _is_outside(x: Expr, normal: tuple[float, float], form: Format) -> Expr:
+    """Whether |x| is at or past a limit, or NaN, which is unlikely."""
+    return build.unlikely(~(magnitude(x) < form.pick(*normal)))
 
 
 def _any_exp(x: Expr, form: Format) -> Expr:

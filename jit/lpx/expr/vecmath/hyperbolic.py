@@ -11,7 +11,6 @@ from lpx.expr.vecmath.exponential import EXP_64, reduce
 from lpx.expr.vecmath.formats import Format, format_of
 from lpx.expr.vecmath.logarithm import log1p_of
 from lpx.expr.vecmath.operations import (
-    constant,
     fma,
     from_bits,
     magnitude,
@@ -21,7 +20,7 @@ from lpx.expr.vecmath.operations import (
     with_sign,
 )
 from lpx.expr.vecmath.polynomial import horner
-from lpx.expr.vecmath.tanh_table import FIRST_EDGE, LAST_EDGE, PIECE_BITS, TANH_COEFFICIENTS, TANH_EDGES
+from lpx.expr.vecmath.tanh_table import LAST, PIECE_BIT, TANH_COEFFICIENTS, TANH_EDGES
 from lpx.records import record
 
 # (tanh(x) / x - 1) / x**2 as a polynomial in x**2 on |x| <= TANH_NEAR, least error relative to tanh(x) / x
@@ -112,7 +111,7 @@ def atanh(x: Expr) -> Expr:
 
 
 def tanh(x: Expr) -> Expr:
-    """In float32 a polynomial for each of thirty pieces; in float64 a polynomial near zero, 1 - 2 / (e**2x + 1) further
+    """In float32 a polynomial for each of seven pieces; in float64 a polynomial near zero, 1 - 2 / (e**2x + 1) further
     out.
     """
     form = format_of(x)
@@ -120,9 +119,8 @@ def tanh(x: Expr) -> Expr:
 
 
 def _tanh_single(size: Expr, form: Format) -> Expr:
-    inside = build.select(size > LAST_EDGE, LAST_EDGE, size)  # NaN stays NaN
-    bits = build.maximum(to_bits(inside, form), to_bits(constant(FIRST_EDGE, form), form) - 1)
-    piece = bits >> PIECE_BITS
+    inside = build.select(size > LAST, LAST, size)  # NaN stays NaN
+    piece = to_bits(1.0 + inside, form) >> PIECE_BIT
     t = inside - build.lookup(TANH_EDGES, piece, form.dtype)
     return horner(t, [build.lookup(power, piece, form.dtype) for power in TANH_COEFFICIENTS])
 
