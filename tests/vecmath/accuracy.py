@@ -64,6 +64,18 @@ def ulps(got: Array, true: Array) -> Array:
     return np.where(same & ~(np.isfinite(got) & (got != 0)), 0.0, np.where(wrong, np.inf, error))
 
 
+def worst_ulps(got: Array, true: Array) -> tuple[float, int]:
+    """The largest error of float32 results and where it is; half a unit if all are correctly rounded."""
+    with np.errstate(all="ignore"):
+        rounded = true.astype(np.float32)
+    places = np.flatnonzero((got.view(np.int32) != rounded.view(np.int32)) & ~(np.isnan(got) & np.isnan(rounded)))
+    if not places.size:
+        return 0.5, 0
+    errors = ulps(got[places], true[places])
+    index = int(np.argmax(errors))
+    return float(errors[index]), int(places[index])
+
+
 def ulps_exact(got: float, true: Real) -> float:
     """The error of one float64 result against an mpmath number."""
     if math.isnan(got) or mp.isnan(true):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 PIECE_BIT = 22
-"""A piece is where 1 + |x| goes from one power of two to one and a half times that, or from there to the next power: the
-bits of 1 + |x| from this one on are its number, modulo 8."""
+"""A piece is where 1 + |x| goes from one power of two to one and a half times that, or from there to the next power:
+the bits of 1 + |x| from this one on are its number, modulo 8."""
 LAST = 9.25
 """From here on tanh rounds to 1."""
 
