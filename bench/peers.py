@@ -56,9 +56,15 @@ def njit(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def onnx_runtime(
-    nodes: Sequence[tuple[str, Sequence[str], str, Mapping[str, Any]]], inputs: Mapping[str, Array], output: str
+    nodes: Sequence[tuple[str, Sequence[str], str, Mapping[str, Any]]],
+    inputs: Mapping[str, Array],
+    output: str,
+    constants: Mapping[str, Array] | None = None,
 ) -> Callable[[], Array] | None:
-    """A session over `nodes` (operator, inputs, output, attributes), run on `inputs`; None without ONNX Runtime."""
+    """A session over `nodes` (operator, inputs, output, attributes), run on `inputs`; None without ONNX Runtime.
+
+    It holds `constants`, and may lay them out as it likes best.
+    """
     if not installed("onnxruntime"):
         return None
     onnx: Any = import_module("onnx")
@@ -69,7 +75,8 @@ def onnx_runtime(
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
     ]
     result = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph(made, "bench", infos, [result])
+    held = [onnx.numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+    graph = helper.make_graph(made, "bench", infos, [result], held)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = lpx.get_num_threads()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Axis, Binary, Cast, Const, Expr, Load, Var
-from lpx.rules.facts import BlockFacts, extent_of, facts_of
+from lpx.rules.facts import BlockFacts, extent_of
 from lpx.schedule import queries
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.schedule import Schedule
@@ -76,22 +76,6 @@ def _mentions(load: Load, axis: Axis) -> bool:
 def divide_evenly(extent: int, most: int) -> int:
     """The size of at most `most` that covers `extent` in equal parts, as far as it goes."""
     return -(-extent // -(-extent // most)) if extent > 0 else 1
-
-
-def epilogue(schedule: Schedule, contraction: Contraction) -> str:
-    """The one element-wise block that reads the result, position by position, and nothing else does; "" for none."""
-    target = contraction.facts.target
-    readers = [b for b in queries.readers(schedule.function, target) if b.name != contraction.facts.block.name]
-    if len(readers) != 1 or target in queries.param_buffers(schedule.function):
-        return ""
-    facts = facts_of(schedule.function)[readers[0].name]
-    own, theirs = facts.axes("spatial"), contraction.facts.axes("spatial")
-    if facts.is_reduction or not facts.is_plain or not facts.writes_in_order() or len(own) != len(theirs):
-        return ""
-    reads = [e for e in facts.loads if e.buffer is target]
-    aligned = all(i is a.var for e in reads for i, a in zip(e.indices, own, strict=True))
-    same = all(extent_of(a.extent) == extent_of(b.extent) for a, b in zip(own, theirs, strict=True))
-    return readers[0].name if aligned and same else ""
 
 
 def loops_inside(schedule: Schedule, name: str, outer: LoopHandle, variables: Sequence[Var]) -> list[LoopHandle]:

@@ -20,7 +20,7 @@ from lpx.records import record
 from lpx.rules import contraction
 from lpx.rules.contraction import Contraction
 from lpx.rules.elementwise import share
-from lpx.rules.facts import extent_of, facts_of
+from lpx.rules.facts import extent_of, facts_of, follower
 from lpx.schedule import queries
 from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
@@ -117,7 +117,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     conv = None if found is None else recognise(found)
     if conv is None or not pays(conv, machine):
         return ""
-    fused = contraction.epilogue(schedule, conv.contraction)
+    fused = follower(schedule.function, name)
     host = fused or schedule.cache_write(name).name
     note = _Plan(schedule, conv, choose_tile(conv, machine), host, machine).apply()
     return note + (f", {fused} applied to each tile" if fused else "")

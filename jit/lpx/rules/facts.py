@@ -168,3 +168,20 @@ def extent_of(extent: Expr) -> int:
 def facts_of(function: Function) -> dict[str, BlockFacts]:
     """Facts of every block, in program order."""
     return {s.name: BlockFacts(function, s) for s in traverse.walk(function.body) if isinstance(s, Block)}
+
+
+def follower(function: Function, name: str) -> str:
+    """The one element-wise block that reads what a block makes, position by position; "" where that is not all."""
+    facts = facts_of(function)
+    made = facts[name]
+    readers = [f for f in facts.values() if f is not made and made.target in traverse.read_buffers(f.block)]
+    if len(readers) != 1 or any(p.buffer is made.target for p in function.params):
+        return ""
+    (reader,) = readers
+    own, theirs = reader.axes("spatial"), made.axes("spatial")
+    if reader.is_reduction or not reader.is_plain or not reader.writes_in_order() or len(own) != len(theirs):
+        return ""
+    reads = [e for e in reader.loads if e.buffer is made.target]
+    aligned = all(i is a.var for e in reads for i, a in zip(e.indices, own, strict=True))
+    same = all(extent_of(a.extent) == extent_of(b.extent) for a, b in zip(own, theirs, strict=True))
+    return reader.block.name if aligned and same else ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lpx.rules import blocked, tiled
-from lpx.rules.contraction import epilogue, recognise
-from lpx.rules.facts import extent_of, facts_of
+from lpx.rules.contraction import recognise
+from lpx.rules.facts import extent_of, facts_of, follower
 from lpx.rules.skinny import SkinnyPlan
 from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
@@ -18,7 +18,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     skinny = SkinnyPlan(schedule, contraction, machine)
     if skinny.suits():
         return skinny.apply()
-    fused = epilogue(schedule, contraction)
+    fused = follower(schedule.function, name)
     plan = tiled.TiledPlan(schedule, contraction, tiled.choose_tiles(contraction, machine), fused, machine)
     if not plan.packs_columns() or not blocked.suits(contraction):
         return plan.apply()
