@@ -9,9 +9,9 @@ import pytest
 from lpx import te
 from lpx.records import replace
 from lpx.rules.blocked import BlockedPlan, Blocks, choose_blocks, choose_depth, suits
-from lpx.rules.contraction import Contraction, epilogue, recognise
+from lpx.rules.contraction import Contraction, recognise
 from lpx.rules.default import default_schedule
-from lpx.rules.facts import facts_of
+from lpx.rules.facts import facts_of, follower
 from lpx.rules.skinny import SkinnyPlan
 from lpx.schedule import Trace, create_schedule, replay
 from lpx.schedule.testing import check_equivalent
@@ -82,7 +82,7 @@ def test_blocks_compute_the_same(form: str, order: str) -> None:
     found = recognise(facts_of(schedule.function)["C"])
     assert found is not None
     assert suits(found)
-    fused = epilogue(schedule, found) if blocks.depth == 8 else ""
+    fused = follower(schedule.function, "C") if blocks.depth == 8 else ""
     BlockedPlan(schedule, found, blocks, fused, HOST.cpu).apply()
     check_equivalent(function, schedule.function, relative=1e-5)
     check_compiled(function, schedule.function, relative=1e-5)
@@ -125,7 +125,7 @@ def test_shapes_choose_an_order(shape: tuple[int, int, int], says: str) -> None:
 @pytest.mark.parametrize("target", ["cpu:haswell", "cpu:sapphirerapids", "cpu:neoverse-v1"])
 def test_a_panel_fits_the_first_cache_and_panels_the_second(target: str) -> None:
     machine = Target.parse(target).cpu
-    blocks = choose_blocks(contraction_of(product(2048, 2048, 2048)), machine, fused=False)
+    blocks = choose_blocks(contraction_of(product(2048, 2048, 2048)), machine)
     panel = 4 * blocks.depth * blocks.columns
     assert machine.l1d.bytes // 3 < panel < machine.l1d.bytes
     assert blocks.panels * panel <= machine.l2.bytes // 2
@@ -135,7 +135,7 @@ def test_a_panel_fits_the_first_cache_and_panels_the_second(target: str) -> None
 def test_threads_have_blocks_of_columns_of_their_own(shape: tuple[int, int, int], blocks: int) -> None:
     """If blocks stay wide enough; else they share strips."""
     machine = replace(WIDE.cpu, cores=2)
-    chosen = choose_blocks(contraction_of(product(*shape)), machine, fused=False)
+    chosen = choose_blocks(contraction_of(product(*shape)), machine)
     assert shape[2] // chosen.columns == blocks * chosen.panels
 
 
@@ -147,11 +147,11 @@ def test_parts_of_a_sum_are_equal(summed: int, depth: int) -> None:
 
 
 def test_a_long_sum_is_cut_though_an_epilogue_then_has_a_pass_of_its_own() -> None:
-    notes = default_schedule(te.lower(bias_relu(64, 4096, 512)), WIDE).notes
+    notes = default_schedule(te.lower(bias_relu(64, 768, 512)), WIDE).notes
     assert "256 products at a time" in notes[0]
     assert "applied to each tile" not in notes[0]
-    notes = default_schedule(te.lower(bias_relu(64, 768, 512)), WIDE).notes
-    assert "768 products at a time" in notes[0]
+    notes = default_schedule(te.lower(bias_relu(64, 384, 512)), WIDE).notes
+    assert "384 products at a time" in notes[0]
     assert "D applied to each tile" in notes[0]
 
 

@@ -39,9 +39,6 @@ NARROW = 2
 EVEN = 1.15
 """How much longer than the others the busiest thread may take, to call its share equal."""
 
-MAX_FUSED_DEPTH = 1024
-"""Length of a sum up to which a tile stays in registers from start to end, for the epilogue's sake."""
-
 STEPS = (8, 4, 6, 7, 5, 3)
 """Steps of the sum per iteration, by preference: enough to hide the loop, few enough to compile quickly."""
 
@@ -63,7 +60,7 @@ class Blocks:
     packs_rows: bool
 
 
-def choose_blocks(contraction: Contraction, machine: CpuMachine, *, fused: bool) -> Blocks:
+def choose_blocks(contraction: Contraction, machine: CpuMachine) -> Blocks:
     """Sizes from register counts, caches and extents."""
     dtype = contraction.facts.target.dtype
     lanes = machine.lanes(dtype.bits)
@@ -76,8 +73,6 @@ def choose_blocks(contraction: Contraction, machine: CpuMachine, *, fused: bool)
     is_narrow = panels <= NARROW
     cache = machine.l2.bytes // 4 if is_narrow else machine.l1d.bytes * 2 // 3
     depth = choose_depth(summed, cache // (columns * dtype.itemsize))
-    if fused and summed <= MAX_FUSED_DEPTH:
-        depth = summed
     kept = max(1, machine.l2.bytes // 2 // (depth * columns * dtype.itemsize))
     steps = next((s for s in STEPS if depth % s == 0), 1)
     rows = divide_evenly(extent_of(contraction.row.extent) if contraction.row else 1, most)

@@ -22,7 +22,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     plan = tiled.TiledPlan(schedule, contraction, tiled.choose_tiles(contraction, machine), fused, machine)
     if not plan.packs_columns() or not blocked.suits(contraction):
         return plan.apply()
-    blocks = blocked.choose_blocks(contraction, machine, fused=bool(fused))
+    blocks = blocked.choose_blocks(contraction, machine)
     if blocks.depth < extent_of(contraction.inner[0].extent):
-        fused = ""
+        fused = ""  # a pass over the result costs less than tiles that stay in registers for all of a long sum
     return blocked.BlockedPlan(schedule, contraction, blocks, fused, machine).apply()
