@@ -242,6 +242,12 @@ def test_facts() -> None:
     assert Analyzer().with_fact((X < 5) & (Y < X)).prove(Y < 4)
 
 
+def test_facts_said_to_be_unlikely() -> None:
+    assert Analyzer().with_fact(build.unlikely(X < Y)).prove(X + 1 <= Y)
+    assert Analyzer().with_fact(X < Y).prove(build.unlikely(X < Y))
+    assert Analyzer().with_fact(~build.unlikely(X < Y)).prove(Y <= X)
+
+
 def test_facts_about_data() -> None:
     data = build.load(INDICES, [J])
     checked = ANALYZER.with_fact(data >= 0).with_fact(data < N)

@@ -97,12 +97,19 @@ def test_an_inner_width_is_kept_by_what_reads_it() -> None:
 
 def test_every_operation_of_expressions_is_a_function() -> None:
     for name, op in ops.ALL.items():
-        dtype = "int32" if op.domain == "integer" else "float32"
+        dtype = {"integer": "int32", "bool": "bool"}.get(op.domain, "float32")
         A = te.placeholder((1,), dtype, "A")
         made = getattr(te, name)(*[A[0]] * op.arity)
         assert isinstance(made, Expr)
         assert name in te.__all__
         assert getattr(te, name).__doc__
+
+
+def test_unlikely_reads_stay_in_bounds() -> None:
+    a = np.arange(40, dtype=np.float32)
+    A = te.placeholder((40,), "float32", "A")
+    before = te.compute((40,), lambda i: te.where(te.unlikely(i >= 32), A[i - 32] / 3, A[i]))
+    np.testing.assert_array_equal(run(before, a), np.where(np.arange(40) >= 32, np.roll(a, 32) / np.float32(3), a))
 
 
 def test_functions_of_numbers_take_the_dtype_beside_them() -> None:

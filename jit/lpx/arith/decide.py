@@ -9,6 +9,7 @@ from lpx.arith.polynomial import Polynomial
 from lpx.dtypes import index
 from lpx.expr import nodes
 from lpx.expr.nodes import Expr
+from lpx.expr.ops import Op
 
 if TYPE_CHECKING:
     from lpx.arith.context import Context
@@ -37,7 +38,7 @@ def decide(ctx: Context, cond: Expr) -> bool | None:
             return _both(decide(ctx, a), decide(ctx, b))
         case nodes.Binary(op="bitor" | "max", a=a, b=b):
             return _either(decide(ctx, a), decide(ctx, b))
-        case nodes.Broadcast(value=value):
+        case nodes.Broadcast(value=value) | nodes.Call(op=Op(name="unlikely"), args=(value,)):
             return decide(ctx, value)
         case nodes.Select(cond=guard, a=a, b=b):
             return _choice(decide(ctx, guard), decide(ctx, a), decide(ctx, b))
@@ -146,7 +147,7 @@ def assume(ctx: Context, cond: Expr, holds: bool) -> None:
         case nodes.Binary(op=op, a=a, b=b) if op in (("bitand", "min") if holds else ("bitor", "max")):
             assume(ctx, a, holds)
             assume(ctx, b, holds)
-        case nodes.Broadcast(value=value):
+        case nodes.Broadcast(value=value) | nodes.Call(op=Op(name="unlikely"), args=(value,)):
             assume(ctx, value, holds)
         case nodes.Compare(op=op, a=a, b=b) if a.dtype == index and a.lanes == 1:
             _assume_comparison(ctx, op, ctx.polynomial(a), ctx.polynomial(b), holds)

@@ -68,6 +68,7 @@ from lpx.te.functions import (
     trunc,
     truncdiv,
     truncmod,
+    unlikely,
     where,
 )
 from lpx.te.lower import (
@@ -174,6 +175,7 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "unlikely",
     "update",
     "var",
     "where",

@@ -102,6 +102,9 @@ popcount = _unary("popcount", "The number of bits of an integer that are set.")
 clz = _unary("clz", "The number of leading zero bits of an integer; its width for 0.")
 ctz = _unary("ctz", "The number of trailing zero bits of an integer; its width for 0.")
 mulhi = _binary("mulhi", "The upper half of the double-width product of integers.")
+unlikely = _unary(
+    "unlikely", "A bool, said to be nearly always false: `where(unlikely(c), a, b)` keeps a behind a branch."
+)
 
 exp = _unary("exp", "e to the power x.")
 exp2 = _unary("exp2", "2 to the power x.")
