@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lpx import dtypes
 from lpx.codegen.cpu import lower_to_llvm
-from lpx.codegen.module import GeneratedModule
+from lpx.codegen.module import RUNTIME_SYMBOLS, GeneratedModule
 from lpx.dtypes import DType
 from lpx.expr import build
 from lpx.expr.buffer import Buffer, Scope
@@ -118,7 +118,7 @@ def run(
     generated = lower_to_llvm(program, target)
     data = _compiled(generated.text, target)
     known = set(elf.undefined_symbols(data))
-    assert known <= {"lpx_parallel", "lpx_barrier", "lpx_scratch_acquire", "lpx_scratch_release", "lpx_interrupted"}
+    assert known <= set(RUNTIME_SYMBOLS)
     buffers = tuple(np.ascontiguousarray(a).tobytes() for a in (*arrays, *bound))
     answer = WORKER.run(Request(data, generated.entry, buffers, tuple(extents), threads, guard, interrupted))
     for array, content in zip(arrays, answer.buffers, strict=False):

@@ -197,7 +197,7 @@ def test_parallel_loops_inside_parallel_loops_are_serial() -> None:
     i, j = build.var("i"), build.var("j")
     inner = serial(j, 6, store(r, i * 6 + j, i * 100 + j), kind="parallel")
     program = function("nested", {r: "out"}, serial(i, 4, inner, kind="parallel"))
-    assert lower_to_llvm(program, HOST).text.count("call i32 @lpx_parallel") == 1
+    assert lower_to_llvm(program, HOST).text.count("call i32 @lpx_share") == 1
     check(program, {"R": np.zeros(24, np.int64)})
 
 

@@ -49,7 +49,7 @@ def lower_to_llvm(program: ir.Function | ir.Module, target: Target) -> Generated
         bound=bound[entry],
         externs=module.externs,
         polls=polls,
-        parallel=module.uses("lpx_parallel"),
+        parallel=module.uses("lpx_parallel") or module.uses("lpx_share"),
     )
 
 

@@ -11,6 +11,7 @@ from lpx.records import record
 
 RUNTIME_SYMBOLS: Mapping[str, str] = {
     "lpx_parallel": "declare i32 @lpx_parallel(ptr, ptr, i64) nounwind",
+    "lpx_share": "declare i32 @lpx_share(ptr, ptr, i64) nounwind",
     "lpx_barrier": "declare i32 @lpx_barrier(ptr) nounwind",
     "lpx_scratch_acquire": "declare noalias ptr @lpx_scratch_acquire(i64) nounwind",
     "lpx_scratch_release": "declare void @lpx_scratch_release(ptr) nounwind",

@@ -31,7 +31,7 @@ _ANY_NUMBER = 1 << 30  # of threads: the pool caps it
 def emit_region(frame: Frame, stmt: ir.ParallelRegion) -> None:
     """A region on all threads; one inside another runs on the thread that meets it."""
     if frame.mode == "outside":
-        _fork(frame, stmt.body, int64(_widest_loop(stmt.body)))
+        _fork(frame, stmt.body, int64(_widest_loop(stmt.body)), "lpx_parallel")
         return
     with _alone(frame):
         frame.emit(frame, stmt.body)
@@ -49,7 +49,7 @@ def emit_parallel(frame: Frame, stmt: ir.For) -> None:
         with _alone(frame):
             emit_serial(frame, stmt)
     else:
-        _fork(frame, stmt, frame.b.resize(frame.scalar(stmt.extent), "i64", signed=True))
+        _fork(frame, stmt, frame.b.resize(frame.scalar(stmt.extent), "i64", signed=True), "lpx_share")
 
 
 @contextmanager
@@ -79,8 +79,8 @@ def _share(frame: Frame, loop: ir.For) -> tuple[Value, Value]:
     return b.binary("add nsw", start, first), b.binary("add nsw", start, end)
 
 
-def _fork(frame: Frame, body: ir.Stmt, most: Value) -> None:
-    """Run `body` on at most `most` threads."""
+def _fork(frame: Frame, body: ir.Stmt, most: Value, by: str) -> None:
+    """Run `body` in at most `most` shares, by a function of the thread pool."""
     kernel, b = frame.kernel, frame.b
     variables, buffers = _captured(body)
     outer = [frame.emitter.memory_of(buffer) for buffer in buffers]
@@ -99,7 +99,7 @@ def _fork(frame: Frame, body: ir.Stmt, most: Value) -> None:
     if inner.streamed:
         drain_stores(inner)
     kernel.module.define(name, signature, inner.finish())
-    callee = kernel.module.runtime("lpx_parallel")
+    callee = kernel.module.runtime(by)
     operands = f"ptr @{quoted(name)}, {closure}, {most}"
     frame.fail_with(b.emit(I32, f"call i32 {callee}({operands})"))
 

@@ -14,6 +14,8 @@ Generated code obeys this interface:
     i32 lpx_parallel(ptr body, ptr closure, i64 n)
         calls `i32 body(ptr closure, i64 t, i64 nt, ptr region)` once on each of nt <= n threads, which does share t of
         nt; the first non-zero status is returned; a body without barriers may leave `region` out
+    i32 lpx_share(ptr body, ptr closure, i64 n)
+        calls such a body, without barriers, for each of nt <= n shares, on whatever threads are there
     i32 lpx_barrier(ptr region)
         inside a body, waits for all nt threads; a non-zero result is to be returned from the body at once
     ptr lpx_scratch_acquire(i64 bytes), void lpx_scratch_release(ptr)

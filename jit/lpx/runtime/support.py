@@ -27,6 +27,7 @@ from lpx.runtime.emitted.layout import CPYTHON_FUNCTIONS, MAX_THREADS, SPIN_NANO
 THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
 KERNEL_SYMBOLS = (
     "lpx_parallel",
+    "lpx_share",
     "lpx_barrier",
     "lpx_scratch_acquire",
     "lpx_scratch_release",

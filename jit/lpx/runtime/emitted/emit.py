@@ -51,6 +51,10 @@ class Value:
     def __mul__(self, other: Value | int) -> Value:
         return self._binary("mul", other)
 
+    def divided(self, other: Value) -> Value:
+        """The quotient of two integers that are not negative."""
+        return Value(self.code, self.code.builder.udiv(self.ir, other.ir))
+
     def __and__(self, other: Value | int) -> Value:
         return self._binary("and_", other)
 

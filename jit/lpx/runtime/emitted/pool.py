@@ -1,6 +1,7 @@
 """The thread pool: `lpx_parallel` and `lpx_barrier`, with workers that spin for a while and then sleep on a futex.
 
     i32 lpx_parallel(ptr body, ptr closure, i64 n)       `body` on nt = min(n, pool size) threads; first failure or 0
+    i32 lpx_share(ptr body, ptr closure, i64 n)          `body` for nt <= n shares on any threads; first failure or 0
     i32 body(ptr closure, i64 t, i64 nt, ptr region)     does share t of nt; without barriers it may leave `region` out
     i32 lpx_barrier(ptr region)                          waits for the other threads; non-zero: return it at once
     void lpx_pool_configure(i32 threads, i64 spin)       size of the pool, and nanoseconds that waiting threads spin
@@ -16,6 +17,10 @@ Each worker has a mailbox, one word in a cache line of its own:
 The caller posts only after the last region was joined, so a mailbox never holds two regions. One region runs at a time:
 a caller who finds the pool taken (a nested region, or another Python thread) runs its own region alone, so nothing
 waits for the pool and nothing can deadlock. Workers start when the first region needs them, with every signal blocked.
+
+A body that meets no barrier need not run on all threads at once. `lpx_share` gives each thread a few shares that lie
+together, and threads that are through take over those of others, one at a time; the caller at last takes back what it
+posted to workers that did not come, because the system runs something else in their place.
 """
 
 from __future__ import annotations
@@ -32,9 +37,19 @@ CACHE_LINE = 128  # two lines of 64 bytes: the adjacent-line prefetcher makes th
 _IDLE, _ASLEEP, _WORK = 0, 1, 2
 _CALLER_SLEEPS = 1 << 30  # flag in `pending`, above any number of threads
 
-MAILBOX = Record(align=CACHE_LINE, state="i32")
+_SHARES_OF_THREAD = 4  # what one thread does of the rest when another is late is at most a share
+
+MAILBOX = Record(align=CACHE_LINE, state="i32", done="i64")
 REGION = Record(
-    align=CACHE_LINE, body="ptr", closure="ptr", threads="i64", status="i32", arrived="i32", phase="i32", sleepers="i32"
+    align=CACHE_LINE,
+    body="ptr",
+    closure="ptr",
+    threads="i64",
+    shares="i64",
+    status="i32",
+    arrived="i32",
+    phase="i32",
+    sleepers="i32",
 )
 _POOL = Record(align=CACHE_LINE, taken="i32", size="i32", started="i32", spin="i64")
 _JOIN = Record(align=CACHE_LINE, pending="i32")
@@ -59,7 +74,8 @@ class PoolEmitter:
         self.worker = self._emit_worker()
         self.start = self._emit_start()
         self._emit_barrier()
-        self._emit_parallel()
+        self._emit_fork("lpx_parallel", together=True)
+        self._emit_fork("lpx_share", together=False)
         self._emit_settings()
 
     def _emit_futex(self) -> Any:
@@ -124,14 +140,24 @@ class PoolEmitter:
             code.call(self.futex, phase, _FUTEX_WAKE_PRIVATE, MAX_THREADS)
 
     def _run_body(self, code: Code, region: Value, index: Value) -> None:
-        status = code.call_pointer(
-            region.get(REGION["body"]),
-            I32,
-            region.get(REGION["closure"]),
-            index,
-            region.get(REGION["threads"]),
-            region,
-        )
+        """What thread `index` does of a region: its share, or as many shares as there are for it."""
+        with code.choose(region.get(REGION["shares"]).eq(0)) as (together, apart):
+            with together:
+                self._run_share(code, region, index, region.get(REGION["threads"]))
+            with apart:
+                threads, shares = region.get(REGION["threads"]), region.get(REGION["shares"])
+                with code.count(threads) as turn:
+                    ahead = index + turn
+                    owner = code.select(ahead < threads, ahead, ahead - threads)
+                    done = code.symbol(self.mailboxes) + owner * MAILBOX.size + MAILBOX["done"].offset
+                    with code.forever():
+                        number = code.atomic("add", done, code.i64(1))
+                        code.leave_when(number >= shares)
+                        self._run_share(code, region, owner * shares + number, threads * shares)
+
+    def _run_share(self, code: Code, region: Value, number: Value, count: Value) -> None:
+        body, closure = region.get(REGION["body"]), region.get(REGION["closure"])
+        status = code.call_pointer(body, I32, closure, number, count, region)
         with code.when(status.ne(0), likely=False):
             code.call(self.fail, region, status)
 
@@ -147,11 +173,12 @@ class PoolEmitter:
                 with code.when(code.compare_exchange(state, code.i32(_IDLE), code.i32(_ASLEEP))), code.forever():
                     code.leave_when(code.load_atomic(state, I32).ne(_ASLEEP))
                     code.call(self.futex, state, _FUTEX_WAIT_PRIVATE, _ASLEEP)
-                code.atomic("xchg", state, code.i32(_IDLE))
-                self._run_body(code, code.symbol(self.region).load(PTR), index)
-                left = code.atomic("sub", pending, code.i32(1))
-                with code.when(left.eq(_CALLER_SLEEPS + 1)):
-                    code.call(self.futex, pending, _FUTEX_WAKE_PRIVATE, 1)
+                posted = code.atomic("xchg", state, code.i32(_IDLE))
+                with code.when(posted.eq(_WORK)):  # else the caller has taken it back
+                    self._run_body(code, code.symbol(self.region).load(PTR), index)
+                    left = code.atomic("sub", pending, code.i32(1))
+                    with code.when(left.eq(_CALLER_SLEEPS + 1)):
+                        code.call(self.futex, pending, _FUTEX_WAKE_PRIVATE, 1)
             code.unreachable()
         return unit.named("lpx_worker")
 
@@ -208,28 +235,29 @@ class PoolEmitter:
                     code.atomic("sub", sleepers, code.i32(1))
             code.ret(code.load_atomic(region + REGION["status"].offset, I32))
 
-    def _emit_parallel(self) -> None:
+    def _emit_fork(self, name: str, *, together: bool) -> None:
         unit = self.unit
-        with unit.function("lpx_parallel", I32, PTR, PTR, I64) as (code, body, closure, n):
+        with unit.function(name, I32, PTR, PTR, I64) as (code, body, closure, n):
             pool = code.symbol(self.pool)
             region = code.stack(I8, REGION.size, align=CACHE_LINE)
             region.put(REGION["body"], body)
             region.put(REGION["closure"], closure)
             region.put(REGION["threads"], 1)
-            for name in ("status", "arrived", "phase", "sleepers"):
-                region.put(REGION[name], 0)
+            region.put(REGION["shares"], 0)
+            for counter in ("status", "arrived", "phase", "sleepers"):
+                region.put(REGION[counter], 0)
             with code.when(n < 1):
                 code.ret(0)
             size = pool.get(_POOL["size"]).widen()
             wanted = code.select(n < size, n, size)
             taken = pool + _POOL["taken"].offset
             with code.when(wanted > 1), code.when(code.atomic("xchg", taken, code.i32(1), "acquire").eq(0)):
-                self._run_on_threads(code, region, wanted)
+                self._run_on_threads(code, region, wanted, n, together=together)
                 code.store_atomic(taken, code.i32(0))
                 code.ret(region.get(REGION["status"]))
             code.ret(code.call_pointer(body, I32, closure, code.i64(0), code.i64(1), region))
 
-    def _run_on_threads(self, code: Code, region: Value, wanted: Value) -> None:
+    def _run_on_threads(self, code: Code, region: Value, wanted: Value, n: Value, *, together: bool) -> None:
         pool = code.symbol(self.pool)
         with code.when(pool.get(_POOL["started"]).widen() < wanted - 1, likely=False):
             code.call(self.start, wanted.narrow() - 1)
@@ -237,6 +265,11 @@ class PoolEmitter:
         threads = code.select(most < wanted, most, wanted)
         pending = code.symbol(self.join)
         region.put(REGION["threads"], threads)
+        if not together:
+            each = n.divided(threads)
+            region.put(REGION["shares"], code.select(each < _SHARES_OF_THREAD, each, _SHARES_OF_THREAD))
+            with code.count(threads) as thread:
+                (code.symbol(self.mailboxes) + thread * MAILBOX.size).put(MAILBOX["done"], 0)
         code.symbol(self.region).store(region)
         code.store_atomic(pending, threads.narrow() - 1)
         with code.count(threads - 1) as worker:
@@ -245,6 +278,11 @@ class PoolEmitter:
             with code.when(old.eq(_ASLEEP)):
                 code.call(self.futex, state, _FUTEX_WAKE_PRIVATE, 1)
         self._run_body(code, region, code.i64(0))
+        if not together:
+            with code.count(threads - 1) as worker:
+                state = code.symbol(self.mailboxes) + (worker + 1) * MAILBOX.size
+                with code.when(code.compare_exchange(state, code.i32(_WORK), code.i32(_IDLE))):
+                    code.atomic("sub", pending, code.i32(1))
         self._await_workers(code, pending)
 
     def _await_workers(self, code: Code, pending: Value) -> None:
