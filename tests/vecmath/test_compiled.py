@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lpx import te
-from lpx.driver.build import Kernel
+from lpx.driver.build import Kernel, lower_program
 from lpx.driver.build import build as build_kernel
 from lpx.expr import build, ops
 from lpx.expr.vecmath import ULP_BOUNDS
@@ -18,9 +19,13 @@ SIZE = 4099
 CHUNK = 1 << 16
 
 
-def _kernel(name: str, dtype: str, size: int) -> Kernel:
+def _program(name: str, dtype: str, size: int) -> te.Tensor:
     operands = [te.placeholder((size,), dtype, name=x) for x in ("x", "y")[: ops.MATH[name].arity]]
-    return build_kernel(te.compute((size,), lambda i: build.call(name, *[x[i] for x in operands]), name="z"))
+    return te.compute((size,), lambda i: build.call(name, *[x[i] for x in operands]), name="z")
+
+
+def _kernel(name: str, dtype: str, size: int) -> Kernel:
+    return build_kernel(_program(name, dtype, size))
 
 
 def _bits(x: Array) -> Array:
@@ -46,6 +51,29 @@ def test_compiled_code_agrees_to_the_bit(name: str, dtype: Any) -> None:
     args = _operands(dtype, ops.MATH[name].arity)
     got = _kernel(name, np.dtype(dtype).name, SIZE)(*args)
     np.testing.assert_array_equal(_bits(got), _bits(compute(name, *args)))
+
+
+BRANCHING = [
+    ("exp", "float64"), ("exp2", "float32"), ("exp2", "float64"), ("log", "float32"), ("log", "float64"),
+    ("log1p", "float64"), ("rsqrt", "float32"), ("sin", "float32"), ("cos", "float64"), ("tan", "float64"),
+    ("pow", "float32"), ("pow", "float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "dtype"), BRANCHING)
+def test_common_operands_do_not_wait_for_rare_ones(name: str, dtype: str) -> None:
+    """One branch on all lanes, no table in memory, and the slow quotients and roots behind the branch."""
+    text = lower_program(_program(name, dtype, 1024), "cpu:avx512").asm
+    assert "gather" not in text
+    common = text[: text.index("kortest")] if "kortest" in text else ""
+    assert common
+    assert "sqrt" not in common
+    assert "div" not in common or name == "tan"
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("tanh", "float32"), ("log2", "float32"), ("pow", "float64")])
+def test_tables_are_registers(name: str, dtype: str) -> None:
+    assert re.search(r"vperm([it]2)?p?[sdq]\s.*zmm", lower_program(_program(name, dtype, 1024), "cpu:avx512").asm)
 
 
 @pytest.mark.long
