@@ -50,5 +50,5 @@ def from_bits(bits: Expr, form: Format) -> Expr:
 
 
 def power_of_two(shifted: Expr, form: Format) -> Expr:
-    """2**(n - bias), where the lowest bits of the float `shifted` hold n and 0 < n < 2 * bias + 1."""
+    """2**(n - bias), where the lowest bits of the float `shifted` hold n and 0 < n < 2 * bias + 1; 0 for n = 0."""
     return from_bits(to_bits(shifted, form) << form.mantissa, form)
