@@ -74,15 +74,25 @@ def _assembly(target: str, dtype: str, size: int, lanes: int) -> str:
         ("cpu:avx512", "float64", 8, 8, r"vpermpd\s.*zmm"),
         ("cpu:avx512", "float64", 16, 8, r"vperm[it]2pd\s.*zmm"),
         ("cpu:avx2", "float32", 8, 8, r"vpermps\s.*ymm"),
+        ("cpu:neon", "float32", 8, 4, r"tbl\s+v\d+\.16b, \{ v\d+\.16b, v\d+\.16b \}"),
+        (
+            "cpu:neon",
+            "float32",
+            16,
+            8,
+            r"tbl\s+v\d+\.16b, \{ v\d+\.16b - v\d+\.16b \}|tbl\s.*16b, v\d+\.16b, v\d+\.16b",
+        ),
+        ("cpu:neon", "float64", 2, 2, r"tbl\s+v\d+\.16b, \{ v\d+\.16b \}"),
     ],
 )
 def test_lookup_is_one_instruction(target: str, dtype: str, size: int, lanes: int, instruction: str) -> None:
     text = _assembly(target, dtype, size, lanes)
     assert re.search(instruction, text)
     assert "gather" not in text
+    assert ".Ltable" not in text
 
 
-@pytest.mark.parametrize(("target", "dtype"), [("cpu:neon", "float32"), ("cpu:avx2", "float64")])
+@pytest.mark.parametrize(("target", "dtype"), [("cpu:x86-64", "float32"), ("cpu:avx2", "float64")])
 def test_other_processors_read_memory(target: str, dtype: str) -> None:
     assert ".Ltable" in _assembly(target, dtype, 16, 4)
 

@@ -76,8 +76,8 @@ def _is_outside(x: Expr, normal: tuple[float, float], form: Format) -> Expr:
 
 
 def _any_exp(x: Expr, form: Format) -> Expr:
-    """e**x for all x. At the lower end of the clamped range `scale` multiplies by 0, so numbers far below, such as -inf,
-    do not underflow by multiplication, which takes processors a hundred times as long.
+    """e**x for all x. At the lower end of the clamped range `scale` multiplies by 0, so that numbers far below, such as
+    -inf, do not underflow by multiplication, which takes processors a hundred times as long.
     """
     reduced = reduce(clamp(x, *form.pick((-176.0, 89.0), (-1418.2, 710.0))), form, 2 * form.bias)
     return scale(exp_polynomial(reduced.r, form), to_bits(reduced.shifted, form), form)
