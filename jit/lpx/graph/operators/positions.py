@@ -79,21 +79,31 @@ class _Extreme:
             return te.where(place < extent, value, self.worst(x.dtype)) if extent % CHUNK else value
 
         r = te.reduce_axis(CHUNK, name="r")
-        chunks = te.compute(
-            (*rows, count), lambda *i: self.reduce(in_chunk(i[:-1], i[-1], r), r), name=f"{self.name}_chunks"
-        )
+
+        def extreme(*i: Expr) -> Expr:
+            return self.reduce(in_chunk(i[:-1], i[-1], r), r)
+
+        chunks = te.compute((*rows, count), extreme, name=f"{self.name}_chunks")
         chosen = self._first(lambda i, r: chunks[(*i, r)], rows, count, f"{self.name}_chunk")
 
         def in_chosen(i: Sequence[Expr], r: Expr) -> Expr:
             return in_chunk(i, te.clip(te.cast(chosen[tuple(i)], dtypes.index), 0, count - 1), r)
 
         within = self._first(in_chosen, rows, CHUNK, f"{self.name}_within")
-        return te.compute(rows, lambda *i: chosen[i] * CHUNK + within[i], name=f"{self.name}_position")
+
+        def at(*i: Expr) -> Expr:
+            return chosen[i] * CHUNK + within[i]
+
+        return te.compute(rows, at, name=f"{self.name}_position")
 
     def _first(self, row: Row, rows: Sequence[shapes.Dim], extent: int, name: str) -> te.Tensor:
         """The first position in each row that holds the row's extreme, or NaN if any does; int32."""
         r, p = te.reduce_axis(extent, name="r"), te.reduce_axis(extent, name="p")
-        extremes = te.compute(rows, lambda *i: self.reduce(row(i, r), r), name=f"{name}_value")
+
+        def extreme(*i: Expr) -> Expr:
+            return self.reduce(row(i, r), r)
+
+        extremes = te.compute(rows, extreme, name=f"{name}_value")
 
         def place(*i: Expr) -> Expr:
             value = row(i, p)

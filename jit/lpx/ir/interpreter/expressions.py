@@ -150,8 +150,9 @@ class Compiled:
         return lambda env, i: picked[i][0](env, picked[i][1])
 
     def lookup(self, expr: nodes.Lookup) -> Lane:
-        index, table, mask = self._lanes[expr.index], expr.table, len(expr.table) - 1
-        return lambda env, i: table[index(env, i) & mask]
+        index, mask = self._lanes[expr.index], len(expr.table) - 1
+        table: tuple[Value, ...] = expr.table
+        return lambda env, i: table[int(index(env, i)) & mask]
 
     def reduce(self, expr: nodes.HorizontalReduce) -> Lane:
         function, lanes = scalars.binary(expr.op, expr.dtype), self._all(expr.value)
