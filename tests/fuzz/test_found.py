@@ -283,3 +283,20 @@ def test_a_sum_over_nothing_starts_in_a_tail_of_symbolic_place() -> None:
     s.split(s.loops("C")[0], 2, tail="peel")
     lowered = LowerBlocks()(s.function)
     assert not any(isinstance(x, If) for x in traverse.walk(lowered.body)), "a test of the first iteration"
+
+
+def test_versions_with_gaps_are_not_copied_once_rows_are_copied_asynchronously() -> None:
+    """The row before the first one is in no version."""
+    b = te.placeholder((8, 6), name="B")
+
+    def body(i: Expr, j: Expr) -> Expr:
+        return b[i, j] + te.where((i - 1 >= 0) & (i - 1 < 8), b[i - 1, j], 0.0)
+
+    s = lpx.create_schedule(te.compute((8, 6), body, name="C"))
+    i, _ = s.loops("C")
+    s.cache_read("C", "B", "local")
+    s.compute_at("B_local", i)
+    s.double_buffer("B_local", i)
+    s.async_copy("B_local", s.loops("B_local")[-1])
+    with pytest.raises(lpx.errors.ScheduleError, match="B_local may leave gaps in B_local"):
+        s.cache_read("C", "B_local", "local")

@@ -12,7 +12,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Expr, Var
 from lpx.ir import traverse
-from lpx.ir.nodes import Block, For, Function, Stmt, Store
+from lpx.ir.nodes import AsyncCopy, Block, For, Function, Stmt, Store
 from lpx.schedule import blocks, queries, regions
 from lpx.schedule.errors import AccessError, CoverageError
 from lpx.schedule.queries import Access, Path
@@ -134,7 +134,9 @@ def check_without_gaps(function: Function, buffer: Buffer) -> None:
 
 
 def _stored_indices(block: Block, buffer: Buffer) -> list[tuple[Expr, ...]]:
-    return [s.indices for s in traverse.walk(block) if isinstance(s, Store) and s.buffer is buffer]
+    stores = [s.indices for s in traverse.walk(block) if isinstance(s, Store) and s.buffer is buffer]
+    copies = [s.target_indices for s in traverse.walk(block) if isinstance(s, AsyncCopy) and s.target is buffer]
+    return stores + copies
 
 
 def _ranges(function: Function, path: Path, buffer: Buffer, strips: Sequence[Strip | None]) -> Box:
