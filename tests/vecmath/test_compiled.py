@@ -96,8 +96,19 @@ def test_a_billion_pairs_are_within_the_bound(name: str) -> None:
     kernel = _kernel(name, "float32", CHUNK)
     rng = np.random.default_rng(6)
     for _ in range(240 * 64):
-        bits = rng.integers(0, 2**32, (2, CHUNK), np.uint64).astype(np.uint32).view(np.float32)
-        near = np.ldexp(rng.uniform(1, 2, (2, CHUNK)), rng.integers(-8, 8, (2, CHUNK))).astype(np.float32)
-        x, y = np.where(rng.random((2, CHUNK)) < 0.5, bits, near)
+        x, y = _random_pairs(name, rng)
         error, _ = worst_ulps(kernel(x, y), reference(name, x, y))
         assert error <= ULP_BOUNDS[name][0]
+
+
+def _random_pairs(name: str, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Half of all bits, half of common size; half of the results of `pow` fill the range of exponents."""
+    bits = rng.integers(0, 2**32, (2, CHUNK), np.uint64).astype(np.uint32).view(np.float32)
+    near = np.ldexp(rng.uniform(1, 2, (2, CHUNK)), rng.integers(-8, 8, (2, CHUNK))).astype(np.float32)
+    x, y = np.where(rng.random((2, CHUNK)) < 0.5, bits, near)
+    if name != "pow":
+        return x, y
+    with np.errstate(all="ignore"):
+        x = np.where(rng.random(CHUNK) < 0.25, rng.uniform(0.9, 1.1, CHUNK), np.abs(x)).astype(np.float32)
+        fitting = rng.uniform(-152, 130, CHUNK) / np.log2(x.astype(np.float64))
+        return x, np.where(rng.random(CHUNK) < 0.5, fitting, y).astype(np.float32)
