@@ -248,11 +248,10 @@ def parts_of_a_spatial_loop() -> object:
     return s.rfactor("C", s.loops("C")[0])
 
 
-def a_start_inside_the_reduction() -> object:
+def a_second_start_of_a_reduction() -> object:
     s = product()
-    i, j, r = s.loops("C")
-    s.reorder(r, i, j)
-    return s.decompose_reduction("C", i)
+    s.decompose_reduction("C", s.loops("C")[-1])
+    return s.decompose_reduction("C", s.loops("C")[-1])
 
 
 def a_decision_that_does_not_fit() -> object:
@@ -445,7 +444,7 @@ MISUSES: list[tuple[Snippet, type[LpxError], str]] = [
     (a_layout_that_loses_elements, ScheduleError, "B; one place; //"),
     (a_layout_of_an_argument, ScheduleError, "C; cache_write"),
     (parts_of_a_spatial_loop, ScheduleError, "i; C"),
-    (a_start_inside_the_reduction, ScheduleError, "C; r"),
+    (a_second_start_of_a_reduction, ScheduleError, "C; init"),
     (a_decision_that_does_not_fit, ScheduleError, "3; 8"),
     (a_trace_of_something_else, TraceError, "stored trace"),
     (an_unknown_target, TargetError, "gpu; cpu"),
