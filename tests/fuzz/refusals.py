@@ -589,6 +589,16 @@ def a_copy_within_lanes() -> Started:
     return s
 
 
+@refused_by("check_takes_all", is_unsound=True)
+def a_part_of_a_sum_behind_its_producer() -> Started:
+    a, r = te.placeholder((4,), name="A"), te.reduce_axis(4, name="r")
+    b = te.compute((4,), lambda i: a[i] * 2.0, name="B")
+    s = start(te.compute((), lambda: te.sum(b[r], axis=r), name="C"))
+    s.split(s.loops("C")[0], 3, tail="peel")
+    s.reverse_compute_at("C", s.loops("B")[0])
+    return s
+
+
 # --- reductions --------------------------------------------------------------------------------------------------
 
 

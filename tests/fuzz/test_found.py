@@ -300,3 +300,13 @@ def test_versions_with_gaps_are_not_copied_once_rows_are_copied_asynchronously()
     s.async_copy("B_local", s.loops("B_local")[-1])
     with pytest.raises(lpx.errors.ScheduleError, match="B_local may leave gaps in B_local"):
         s.cache_read("C", "B_local", "local")
+
+
+def test_a_part_of_a_sum_does_not_follow_its_producer() -> None:
+    """It would add up what the tail adds up, too."""
+    a, r = te.placeholder((4,), name="A"), te.reduce_axis(4, name="r")
+    b = te.compute((4,), lambda i: a[i] * 2.0, name="B")
+    s = lpx.create_schedule(te.compute((), lambda: te.sum(b[r], axis=r), name="C"))
+    s.split(s.loops("C")[0], 3, tail="peel")
+    with pytest.raises(lpx.errors.ScheduleError, match="C takes a part of the values of its axis vr only"):
+        s.reverse_compute_at("C", s.loops("B")[0])

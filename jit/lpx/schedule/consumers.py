@@ -108,6 +108,7 @@ def completed_ranges(
     analyzer = queries.analyzer_of(function, _loops_of_accesses(made, path))
     strips: dict[Var, tuple[Axis, Strip]] = {}
     homes = moving.home_strips(analyzer, block, path, shared)
+    check_takes_all(analyzer, block, path, shared)
     reads = [a for a in queries.accesses(block, path[:-1]) if not a.is_write and a.buffer in {w.buffer for w in made}]
     if not reads:
         raise ConsumerError(f"{block.name} reads nothing that loop {loop.var.name} makes", mark=block)
@@ -126,6 +127,25 @@ def completed_ranges(
             check_reduction_order(analyzer, block, axis, found[1], outer)
         ranges[axis.var] = regions.clip(analyzer, homes[axis.var] if found is None else found[1], axis)
     return ranges
+
+
+def check_takes_all(analyzer: Analyzer, block: Block, path: Path, shared: int) -> None:
+    """Refuses a block of which other blocks are parts, by tail='peel' or partition: new loops would run those, too."""
+    around = {f.var for f in queries.loops_of(path[:shared])}
+    inner = queries.loops_of(path[shared:])
+    for axis, value in zip(block.axes, block.bindings, strict=True):
+        if axis.kind == "sequential" or expr_traverse.free_vars(value) & around:
+            continue
+        strip = regions.strip_of(analyzer, value, inner)
+        is_whole = (
+            strip is not None and analyzer.prove(strip.low <= 0) and analyzer.prove(strip.high >= axis.extent - 1)
+        )
+        if not is_whole:
+            raise CoverageError(
+                f"{block.name} takes a part of the values of its axis {axis.var.name} only",
+                hint="do this before peeling or partitioning its loops",
+                mark=block,
+            )
 
 
 def _check_one_axis_per_loop(block: Block, strips: Sequence[Strip], moved: set[Var]) -> None:

@@ -80,8 +80,9 @@ def reverse_compute_at(edit: Edit, block: BlockLike, loop: LoopHandle) -> None:
     """Run a consumer inside a loop of its producer: in each iteration, on the elements that iteration completed.
 
     requires: the producer completes disjoint parts of its tensor in the iterations, and each instance of the consumer
-        reads one of its elements, so that every instance runs exactly once; whatever else the consumer reads is
-        complete before the loop; nothing between the loop and the consumer touches what it reads or writes.
+        reads one of its elements, so that every instance runs exactly once; the consumer takes all values of its axes;
+        whatever else it reads is complete before the loop; nothing between the loop and the consumer touches what it
+        reads or writes.
     rewrite:
         for i { block B(vi = i) }; for i { block C(vi = i reads B[vi]) } -> for i { block B(vi = i); block C(vi = i) }
     """
