@@ -46,7 +46,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "expm1": Expansion(exponential.expm1, 2.0, 2.0),
     "sigmoid": Expansion(exponential.sigmoid, 2.0, 2.0),
     "log": Expansion(logarithm.log, 1.0, 1.5),
-    "log2": Expansion(logarithm.log2, 1.75, 1.75),
+    "log2": Expansion(logarithm.log2, 1.75, 2.0),
     "log10": Expansion(logarithm.log10, 1.5, 1.5),
     "log1p": Expansion(logarithm.log1p, 2.0, 2.0),
     "tanh": Expansion(hyperbolic.tanh, 2.0, 2.0),
