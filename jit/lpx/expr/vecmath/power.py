@@ -50,21 +50,29 @@ def _closer_inverse_root(x: Expr, r: Expr, terms: int) -> Expr:
 
 
 def cbrt(x: Expr) -> Expr:
-    """The cube root: x * r**2, where r approaches x**(-1/3), and a step of Newton's method that squares its error."""
+    """The cube root; subnormal numbers, zeros and infinities take a branch."""
     form = format_of(x)
     size = magnitude(x)
+    rare = build.unlikely(is_unusual(size, form))
+    return with_sign(build.select(rare, _any_cube_root(size, form), _cube_root(size, form)), x)
+
+
+def _any_cube_root(size: Expr, form: Format) -> Expr:
     subnormal = size < form.smallest_normal
     lift = form.pick(24, 54)
-    scaled = build.select(subnormal, size * 2.0**lift, size)
-    r = _improved(scaled, _rough_inverse_cube_root(scaled, form), 3)
+    lifted = _cube_root(size * 2.0**lift, form) * 2.0 ** -(lift // 3)
+    return build.select(subnormal & (size > 0.0), lifted, size)
+
+
+def _cube_root(x: Expr, form: Format) -> Expr:
+    """x * r**2, where r approaches x**(-1/3), and a step of Newton's method that squares its error."""
+    r = _improved(x, _rough_inverse_cube_root(x, form), 3)
     if form.is_double:
-        r = _improved(scaled, r, 2)
-    root = (scaled * r) * r
+        r = _improved(x, r, 2)
+    root = (x * r) * r
     square = two_product(root, root)
-    residual = fma(-square.low, root, fma(-square.high, root, scaled))
-    root = fma(residual * (r * r), 1 / 3, root)
-    proper = (size > 0.0) & (size < math.inf)
-    return with_sign(build.select(proper, build.select(subnormal, root * 2.0 ** -(lift // 3), root), size), x)
+    residual = fma(-square.low, root, fma(-square.high, root, x))
+    return fma(residual * (r * r), 1 / 3, root)
 
 
 def _rough_inverse_cube_root(x: Expr, form: Format) -> Expr:
