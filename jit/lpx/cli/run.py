@@ -40,9 +40,7 @@ def run(
     ] = 1e-4,
     save: Annotated[Path | None, typer.Option(help="write the outputs to this .npz")] = None,
     target: Annotated[str, typer.Option(help="what to compile for")] = "cpu",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="no algorithm that rounds otherwise (Winograd)")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="no algorithm that rounds otherwise (Winograd)")] = False,
 ) -> None:
     """Compile a model and run it, with random inputs unless some are given.
 

@@ -43,7 +43,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
         return ""
     loops = list(schedule.loops(name))[-len(facts.block.axes) :]
     kinds = [a.kind for a in facts.block.axes]
-    kept = [h for h, k in zip(loops, kinds, strict=True) if k != "reduce"]
+    kept = [h for h, k in zip(loops, kinds, strict=True) if k == "spatial"]
     reduced = [h for h, k in zip(loops, kinds, strict=True) if k == "reduce"]
     if reduces_contiguously(facts):
         return _reduce_rows(schedule, facts, kept, reduced, machine)
