@@ -30,6 +30,9 @@ SHORTEST = 1e-4
 """Seconds that one measurement takes at least: shorter calls are repeated in it."""
 
 
+PAUSE = 0.02
+"""Seconds after which threads that wait for work are asleep, and those that are called are awake."""
+
 Clock = Callable[[], float]
 
 
@@ -62,8 +65,19 @@ def interleave(
     end = time.perf_counter() + seconds
     while len(next(iter(times.values()))) < ROUNDS or time.perf_counter() < end:
         for name, run in candidates.items():
+            _let_pools_rest(run)
             times[name].append(_measure(run, repeats[name], now))
     return times
+
+
+def _let_pools_rest(run: Candidate) -> None:
+    """On several threads, wait until those of the last candidate no longer spin on the cores, and those of `run` do."""
+    if lpx.get_num_threads() == 1:
+        return
+    time.sleep(PAUSE)
+    awake = time.perf_counter() + PAUSE
+    while time.perf_counter() < awake:
+        run()
 
 
 def compare(
