@@ -4,7 +4,9 @@ A part of the sum at a time, in one of two orders. Many rows: the panels of a pa
 rows are copied one after another, and each strip passes by all panels; the result is walked along its rows. Few rows:
 each panel is copied into the first cache when its turn comes, and all rows pass by it. In both, the lines of the next
 panel or strip and of the next tile of the result are prefetched while a tile is computed: a miss of the second cache
-costs more than the processor can hide by itself. The order of many rows is what docs/matmul.md builds step by step.
+costs more than the processor can hide by itself. A result that is most of the traffic, and more than the second cache
+holds, is walked along its rows too: narrow pieces of every row touch a page each. The order of many rows is what
+docs/matmul.md builds step by step.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def choose_blocks(contraction: Contraction, machine: CpuMachine) -> Blocks:
     steps = next((s for s in STEPS if depth % s == 0), 1)
     rows = divide_evenly(extent_of(contraction.row.extent) if contraction.row else 1, most)
     uneven = _imbalance(panels, machine) > max(EVEN, _imbalance(-(-height // rows), machine))
-    by_strips = height >= MANY_ROWS or is_narrow or uneven
+    is_far = height >= summed and height * width * dtype.itemsize > machine.l2.bytes
+    by_strips = height >= MANY_ROWS or is_narrow or uneven or is_far
     block = _panels_of_a_block(panels, kept if by_strips else panels, machine, least=WIDE if by_strips else 1)
     return Blocks(rows, columns, depth, steps, block, by_strips, by_strips and not is_narrow)
 
