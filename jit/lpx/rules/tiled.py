@@ -15,6 +15,7 @@ from lpx.records import record
 from lpx.rules.contraction import PARALLEL_PRODUCTS, Contraction, divide_evenly, loops_inside, pack_columns
 from lpx.rules.elementwise import PARALLEL_WORK, share
 from lpx.rules.facts import extent_of, facts_of
+from lpx.schedule import queries
 from lpx.schedule.errors import OptionError
 from lpx.schedule.handles import BlockHandle, LoopHandle
 from lpx.schedule.schedule import Schedule
@@ -31,6 +32,9 @@ FAR = 1024
 
 BLOCKED_TILES = 4
 """Tiles of rows for each thread from which on rows are blocked for the second cache."""
+
+STEPS = (8, 4, 6, 7, 5, 3)
+"""Steps of the sum per iteration of a tile one vector wide, by preference: alone, one has few products."""
 
 MAX_DEPTH = 3072
 """Length of the sum up to which a tile of the result stays in registers from start to end."""
@@ -207,9 +211,20 @@ class TiledPlan:
         if count == 1 and self.tiles.depth < extent_of(self.contraction.inner[0].extent):
             first, second = schedule.split(inner[0], self.tiles.depth)
             panel, inner = [first], [second]
+        inner = self._unrolled(inner)
         schedule.reorder(*outer, *panel, *tiles, *inner, *inside)
         self._finish((panel or inner)[0], inside)
         return panel
+
+    def _unrolled(self, inner: list[LoopHandle]) -> list[LoopHandle]:
+        """The loops of the sum; where a tile is one vector wide, the last is cut into iterations of several steps."""
+        extent = queries.constant_value(self.schedule.loop_of(inner[-1]).extent)
+        steps = next((s for s in STEPS if extent is not None and extent > s and extent % s == 0), 1)
+        if steps == 1 or self.tiles.columns > self.machine.lanes(self.contraction.facts.target.dtype.bits):
+            return inner
+        outer, step = self.schedule.split(inner[-1], steps)
+        self.schedule.unroll(step)
+        return [*inner[:-1], outer, step]
 
     def _sum_in_epilogue(self, tiles: list[LoopHandle], inside: list[LoopHandle]) -> None:
         """Compute the contraction's tile in registers, before the epilogue uses it."""
@@ -228,6 +243,7 @@ class TiledPlan:
         spatial = loops_inside(schedule, self.name, tiles[-1], [a.var for a in axes])
         if not inner or not spatial:
             raise OptionError("a tile of the contraction has nothing to run over")
+        inner = self._unrolled(inner)
         schedule.reorder(*inner, *spatial)
         self._finish(inner[0], spatial)
         schedule.set_scope(self.name, "register")
