@@ -69,6 +69,11 @@ class NativeFunction(NativeBase):
         live = self._live
         return live[:-1] if live else ()
 
+    @property
+    def takes_outputs_by_position(self) -> bool:
+        """Whether outputs may be given behind the inputs."""
+        return self._positional_outputs
+
     def add(self, specialisation: Specialisation) -> None:
         """Makes calls that fit `specialisation` run it, unless an earlier one fits too."""
         with self._lock:
