@@ -12,6 +12,7 @@ from lpx.rules.blocked import BlockedPlan, Blocks, choose_blocks, choose_depth, 
 from lpx.rules.contraction import Contraction, recognise
 from lpx.rules.default import default_schedule
 from lpx.rules.facts import facts_of, follower
+from lpx.rules.resident import ResidentPlan
 from lpx.rules.skinny import SkinnyPlan
 from lpx.schedule import Trace, create_schedule, replay
 from lpx.schedule.testing import check_equivalent
@@ -100,6 +101,19 @@ def test_skinny_products_compute_the_same(form: str) -> None:
     check_compiled(function, schedule.function, relative=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 8, 256), (7, 8, 64), (8, 9, 96), (9, 10, 128), (16, 4, 192)])
+@pytest.mark.parametrize("count", [1, 3])
+def test_products_by_a_resident_matrix_compute_the_same(shape: tuple[int, int, int], count: int) -> None:
+    """With batches that threads share, and with blocks of columns; tiles that divide the rows and that do not."""
+    function = te.lower(product(*shape) if count == 1 else batches(count, *shape, shared=False))
+    schedule = create_schedule(function)
+    found = recognise(facts_of(schedule.function)["C"])
+    assert found is not None
+    ResidentPlan(schedule, found, replace(WIDE.cpu, cores=2)).apply()
+    check_equivalent(function, schedule.function, relative=1e-5)
+    check_compiled(function, schedule.function, relative=1e-5)
+
+
 def test_a_vector_by_a_matrix_is_skinny_and_shared_among_threads() -> None:
     x, b, r = te.placeholder((512,), name="x"), te.placeholder((512, 2048), name="B"), te.reduce_axis(512, name="r")
     made = default_schedule(te.lower(te.compute((2048,), lambda j: te.sum(x[r] * b[r, j], axis=r), name="C")), WIDE)
@@ -112,7 +126,10 @@ def test_a_vector_by_a_matrix_is_skinny_and_shared_among_threads() -> None:
         ((1024, 1024, 1024), "strips of rows past all panels"),
         ((128, 768, 768), "all rows past each panel"),
         ((12, 1024, 1024), "all rows past each panel"),
-        ((12, 512, 512), "in register tiles of 12 x 32, threads"),
+        ((12, 512, 512), "in register tiles of 6 x 64, B read down its columns, threads"),
+        ((4, 768, 768), "in register tiles of 4 x 96, B read down its columns, threads"),
+        ((4, 768, 760), "8 rows of B at a time"),
+        ((17, 512, 512), "all rows past each panel"),
         ((4, 1024, 1024), "8 rows of B at a time"),
         ((64, 64, 64), "contraction in register tiles"),
     ],

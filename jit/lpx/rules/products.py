@@ -5,6 +5,7 @@ from __future__ import annotations
 from lpx.rules import blocked, tiled
 from lpx.rules.contraction import recognise
 from lpx.rules.facts import extent_of, facts_of, follower
+from lpx.rules.resident import ResidentPlan
 from lpx.rules.skinny import SkinnyPlan
 from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
@@ -15,9 +16,9 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     contraction = recognise(facts_of(schedule.function)[name])
     if contraction is None:
         return ""
-    skinny = SkinnyPlan(schedule, contraction, machine)
-    if skinny.suits():
-        return skinny.apply()
+    for few_rows in (ResidentPlan(schedule, contraction, machine), SkinnyPlan(schedule, contraction, machine)):
+        if few_rows.suits():
+            return few_rows.apply()
     fused = follower(schedule.function, name)
     plan = tiled.TiledPlan(schedule, contraction, tiled.choose_tiles(contraction, machine), fused, machine)
     if not plan.packs_columns() or not blocked.suits(contraction):
