@@ -12,11 +12,12 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from bench.interleave import clock
 from numpy.typing import NDArray
 
 import lpx
 from lpx import te
+from lpx.cli.comparison.program import aligned_like
+from lpx.cli.comparison.timing import clock
 from lpx.schedule import Schedule
 
 ACCUMULATORS = 12
@@ -28,8 +29,6 @@ COPIED = 1 << 22
 
 READ = 1 << 24
 """Elements that are read, in float32: 64 MB, a matrix of 4096 x 4096."""
-
-PAGE = 4096
 
 MEASURED = 0.5
 """Seconds of measuring; the best time counts, as interruptions only add to it."""
@@ -76,9 +75,7 @@ def copy_bytes_per_second() -> float:
 
 def aligned(n: int) -> NDArray[np.float32]:
     """Ones at the start of a page: non-temporal stores need whole lines."""
-    memory = np.empty(4 * n + PAGE, np.uint8)
-    first = -memory.ctypes.data % PAGE
-    array = memory[first : first + 4 * n].view(np.float32)
+    array = aligned_like(np.empty(n, np.float32))
     array[:] = 1
     return array
 

@@ -1,6 +1,6 @@
-"""A table of ratios from the JSON of one run of the benchmarks.
+"""Tables of ratios from the JSON of one run of the benchmarks, and plots of them.
 
-pytest bench --benchmark-json=run.json && python -m bench.report run.json
+pytest bench --benchmark-json=run.json && python -m bench.report run.json --plots DIR
 
 A ratio is the time of the best peer over that of lpx: above 1, lpx is faster. Times of different runs are not
 comparable, so a second file is refused.
@@ -8,39 +8,20 @@ comparable, so a second file is refused.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from bench import plots
+from bench.rows import Machine, ReportError, Row
 
-class ReportError(Exception):
-    """What was given is not the JSON of one run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison: median seconds by library, and a rate relative to what the machine can do at most."""
-
-    name: str
-    seconds: Mapping[str, float]
-    share: str
-
-    @property
-    def best_peer(self) -> str:
-        """The fastest library but lpx, whose other ways of doing it (`lpx_...`) are no peers."""
-        return min((n for n in self.seconds if n.partition("_")[0] != "lpx"), key=self.seconds.__getitem__)
-
-    @property
-    def ratio(self) -> float:
-        """Best peer's time over lpx's."""
-        return self.seconds[self.best_peer] / self.seconds["lpx"]
+from lpx.cli.comparison.result import duration, geometric_mean
 
 
-def read(paths: Sequence[Path]) -> tuple[Mapping[str, Any], list[Row]]:
+def read(paths: Sequence[Path]) -> tuple[Machine, list[Row]]:
     """What a run says of the machine, and its comparisons.
 
     Raises ReportError unless there is one file with comparisons of one run.
@@ -55,52 +36,53 @@ def read(paths: Sequence[Path]) -> tuple[Mapping[str, Any], list[Row]]:
         raise ReportError(f"cannot read {paths[0]}: {error}") from error
     if not isinstance(content, dict) or "lpx" not in content or "benchmarks" not in content:
         raise ReportError(f"{paths[0]} was not written by pytest bench --benchmark-json")
-    machine = content["lpx"]
-    compared = [b for b in content["benchmarks"] if "seconds" in b["extra_info"]]
+    compared = [b for b in content["benchmarks"] if len(b["extra_info"].get("seconds", {})) > 1]
     if not compared:
         raise ReportError(f"{paths[0]} has no comparison with a peer")
-    return machine, [_row(b, machine) for b in compared]
+    return Machine(**content["lpx"]), [_row(b) for b in compared]
 
 
-def _row(benchmark: Mapping[str, Any], machine: Mapping[str, Any]) -> Row:
+def _row(benchmark: Mapping[str, Any]) -> Row:
+    file = benchmark["fullname"].partition("::")[0]
     extra = benchmark["extra_info"]
-    return Row(benchmark["group"], extra["seconds"], _share(extra["seconds"]["lpx"], extra["work"], machine))
+    family = Path(file).stem.removeprefix("test_").replace("_", " ")
+    return Row(benchmark["group"], extra["seconds"], family, extra["work"])
 
 
-def _share(seconds: float, work: Mapping[str, float], machine: Mapping[str, Any]) -> str:
-    if "flop" in work:
-        return f"{work['flop'] / seconds / machine['flop_per_second'] / machine['threads']:.0%} of FMA peak"
-    if "copied bytes" in work:
-        return f"{work['copied bytes'] / seconds / machine['copy_bytes_per_second']:.0%} of copying"
-    if "bytes" in work:
-        return f"{work['bytes'] / seconds / 1e9:.1f} GB/s"
-    return ""
+def table(machine: Machine, rows: Sequence[Row]) -> str:
+    """The comparisons as Markdown, family by family, with geometric means."""
+    behind = sum(row.ratio < 1 for row in rows)
+    lines = [machine.describe()]
+    for family, members in by_family(rows).items():
+        lines += ["", f"### {family}", "", "| what | lpx | best peer | ratio | rate |", "|---|---|---|---|---|"]
+        for row in members:
+            peer = f"{row.best_peer} {duration(row.seconds[row.best_peer])}"
+            rate = row.rate(machine)
+            lines.append(f"| {row.name} | {duration(row.seconds['lpx'])} | {peer} | {row.ratio:.2f} | {rate} |")
+        lines.append(f"| geometric mean | | | {geometric_mean(r.ratio for r in members):.2f} | |")
+    mean = geometric_mean(r.ratio for r in rows)
+    return "\n".join([*lines, "", f"Geometric mean of all {len(rows)}: {mean:.2f}; lpx is behind in {behind}."])
 
 
-def table(machine: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """The comparisons as Markdown, and their geometric mean."""
-    mean = exp(sum(log(r.ratio) for r in rows) / len(rows))
-    peak, copying = machine["flop_per_second"] / 1e9, machine["copy_bytes_per_second"] / 1e9
-    lines = [
-        f"{machine['threads']} thread(s), multiply-adds {peak:.0f} GFLOP/s, copying {copying:.1f} GB/s",
-        "",
-        "| what | lpx | best peer | ratio | rate |",
-        "|---|---|---|---|---|",
-    ]
+def by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by the file that they come from."""
+    families: dict[str, list[Row]] = {}
     for row in rows:
-        peer = f"{row.best_peer} {_time(row.seconds[row.best_peer])}"
-        lines.append(f"| {row.name} | {_time(row.seconds['lpx'])} | {peer} | {row.ratio:.2f} | {row.share} |")
-    return "\n".join([*lines, f"| geometric mean | | | {mean:.2f} | |"])
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+        families.setdefault(row.family, []).append(row)
+    return families
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table; 2 where there is none to print."""
+    """Print the tables; 2 where there are none to print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.report", description="ratios of one run of the benchmarks")
+    parser.add_argument("run", type=Path, nargs="*", help="the JSON of a run")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw a roofline and bars into this folder")
+    options = parser.parse_args(arguments)
     try:
-        print(table(*read([Path(a) for a in arguments])))
+        machine, rows = read(options.run)
+        print(table(machine, rows))
+        if options.plots is not None:
+            plots.draw(options.plots, machine, by_family(rows))
     except ReportError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,11 +1,10 @@
-"""Matrix products, next to NumPy's BLAS and ONNX Runtime in the same run: cubes, layers of a transformer, odd shapes.
+"""Matrix products: cubes, layers of a transformer, odd shapes, constant weights, narrow types.
 
 pytest bench/test_gemm.py
 """
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from pathlib import Path
@@ -14,22 +13,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import peak, peers
-from bench.interleave import SECONDS, Array, compare, interleave
+from bench import peak
+from bench.compare import Compare
 
 import lpx
-from lpx import te
+from lpx import dtypes, te
+from lpx.cli.comparison import operations
+from lpx.cli.comparison.program import Program, normal
+from lpx.cli.comparison.timing import interleave
 from lpx.schedule import Schedule
 
 CUBES = [(n, n, n) for n in (128, 256, 512, 768, 1024, 2048)]
 LAYERS = [(128, 768, 768), (128, 3072, 768), (197, 768, 768)]
 ODD = [(37, 53, 71), (333, 777, 129), (4, 768, 768), (15, 512, 512), (512, 512, 8), (1, 4096, 4096)]
 PAGE = Path(__file__).parent.parent / "docs" / "matmul.md"
-
-
-def normal(*shape: int, seed: int = 0) -> Array:
-    """Normally distributed float32 numbers."""
-    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
 def product(m: int, k: int, n: int) -> te.Tensor:
@@ -49,96 +46,123 @@ def by_hand(m: int, k: int, n: int) -> Schedule:
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [*CUBES, *LAYERS, *ODD])
-def test_product(benchmark: Any, m: int, k: int, n: int) -> None:
-    """The default schedule."""
-    benchmark.group = f"matmul {m} x {k} x {n}"
-    a, b = normal(m, k), normal(k, n, seed=1)
-    mine, theirs = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
-    kernel = lpx.build(product(m, k, n))
-    candidates = peers.present(
-        numpy=lambda: np.matmul(a, b, out=theirs),
-        onnxruntime=peers.onnx_runtime([("MatMul", ["a", "b"], "y", {})], {"a": a, "b": b}, "y"),
-        lpx=lambda: kernel(a, b, out=mine),
-    )
-    compare(benchmark, candidates, work={"flop": 2.0 * m * k * n})
+def test_product(compare: Compare, m: int, k: int, n: int) -> None:
+    """Both operands at run time."""
+    compare(operations.matmul(m, n, k))
 
 
-def test_layer_with_bias_and_gelu(benchmark: Any) -> None:
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(512, 512, 512), (1024, 1024, 1024), *LAYERS, (4, 768, 768), (1, 4096, 4096)]
+)
+def test_product_by_constant_weights(compare: Compare, m: int, k: int, n: int) -> None:
+    """The right operand as a constant, which libraries lay out as they like beforehand."""
+    compare(operations.matmul(m, n, k, constant=True))
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["arguments", "constants"])
+def test_layer_with_bias_and_gelu(compare: Compare, constant: bool) -> None:
     """A layer of a transformer whole: product, bias, and x/2 (1 + erf(x / sqrt(2)))."""
-    m, k, n = 128, 3072, 768
-    benchmark.group = f"matmul {m} x {k} x {n}, bias, GELU"
-    a, b, bias = normal(m, k), normal(k, n, seed=1), normal(n, seed=2)
-    half, root = np.array(0.5, np.float32), np.array(2**0.5, np.float32)
-    c, v, mine = product(m, k, n), te.placeholder((n,), name="bias"), np.empty((m, n), np.float32)
-    x = te.compute((m, n), lambda i, j: c[i, j] + v[j], name="X")
-    kernel = lpx.build(te.compute((m, n), lambda i, j: x[i, j] * 0.5 * (1.0 + te.erf(x[i, j] * 0.5**0.5)), name="Y"))
-    nodes: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("MatMul", ["a", "b"], "c", {}),
-        ("Add", ["c", "bias"], "x", {}),
-        ("Gelu", ["x"], "y", {}),
-    ]
-    wide = a.astype(np.float64) @ b + bias
-    candidates = peers.present(
-        onnxruntime=peers.onnx_runtime(nodes, {"a": a, "b": b, "bias": bias}, "y"),
-        lpx=lambda: kernel(a, b, bias, out=mine),
+    compare(operations.linear(128, 768, 3072, constant=constant))
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 512, 512), (1024, 1024, 1024), (128, 3072, 768), (1, 4096, 4096)])
+@pytest.mark.parametrize("left", ["int8", "uint8"])
+def test_integers(compare: Compare, left: str, m: int, k: int, n: int) -> None:
+    """Products of 8-bit integers, added up in 32 bits."""
+    rng = np.random.default_rng(0)
+    low, high = np.iinfo(left).min, np.iinfo(left).max
+    inputs = {
+        "a": rng.integers(low, high, (m, k), endpoint=True, dtype=left),
+        "b": rng.integers(-128, 127, (k, n), endpoint=True, dtype=np.int8),
+    }
+    a, b = te.placeholder((m, k), left, name="A"), te.placeholder((k, n), "int8", name="B")
+    r = te.reduce_axis(k, name="r")
+
+    def element(i: te.Scalar, j: te.Scalar) -> te.Scalar:
+        return te.sum(te.cast(a[i, r], "int32") * te.cast(b[r, j], "int32"), axis=r)
+
+    exact = inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)
+    program = Program(
+        f"matmul {m} x {k} x {n}, {left} by int8",
+        inputs,
+        built=lpx.build(te.compute((m, n), element, name="C")),
+        torch=(lambda torch, a, b: torch._int_mm(a, b)) if left == "int8" and m > 16 else None,
+        jax=lambda jax, a, b: jax.numpy.matmul(a, b, preferred_element_type=np.int32),
+        nodes=[("MatMulInteger", ["a", "b"], "c", {})],
+        reference=lambda _a, _b: exact,
+        flop=2.0 * m * k * n,
+        tolerance=0,
     )
-    if "onnxruntime" not in candidates:
-        pytest.skip("needs ONNX Runtime")
-    np.testing.assert_allclose(candidates["lpx"](), wide * half * (1 + erf(wide / root)), rtol=0, atol=1e-3)
-    compare(benchmark, candidates, work={"flop": 2.0 * m * k * n})
+    compare(program)
 
 
-def erf(x: Array) -> Array:
-    """The error function, by Python's own."""
-    return np.array([math.erf(value) for value in x.flat]).reshape(x.shape)
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 512, 512), (1024, 1024, 1024), (128, 3072, 768), (1, 4096, 4096)])
+def test_bfloat16(compare: Compare, m: int, k: int, n: int) -> None:
+    """Products of bfloat16, added up in float32; NumPy has no such products worth a comparison."""
+    bfloat16 = dtypes.parse("bfloat16").to_numpy()
+    inputs = {"a": normal(m, k, dtype=bfloat16), "b": normal(k, n, seed=1, dtype=bfloat16)}
+    exact = inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)
+    program = Program(
+        f"matmul {m} x {k} x {n}, bfloat16",
+        inputs,
+        lpx=lambda a, b: a @ b,
+        torch=lambda torch, a, b, out: torch.matmul(a, b, out=out),
+        jax=lambda jax, a, b: jax.numpy.matmul(a, b),
+        reference=lambda _a, _b: exact,
+        flop=2.0 * m * k * n,
+        tolerance=4e-3,
+    )
+    compare(program)
 
 
 @pytest.mark.parametrize(("m", "k"), [(1024, 1024), (4096, 4096), (1024, 4096)])
-def test_matrix_by_vector(benchmark: Any, m: int, k: int) -> None:
-    """The default schedule; bound by reading the matrix."""
-    benchmark.group = f"matrix {m} x {k} by a vector"
-    a, b = normal(m, k), normal(k, seed=1)
-    mine, theirs = np.empty(m, np.float32), np.empty(m, np.float32)
-    x, v, r = te.placeholder((m, k), name="A"), te.placeholder((k,), name="v"), te.reduce_axis(k, name="r")
-    kernel = lpx.build(te.compute((m,), lambda i: te.sum(x[i, r] * v[r], axis=r), name="C"))
-    candidates = {"numpy": lambda: np.matmul(a, b, out=theirs), "lpx": lambda: kernel(a, b, out=mine)}
-    compare(benchmark, candidates, work={"bytes": 4.0 * (m * k + k + m)})
+def test_matrix_by_vector(compare: Compare, m: int, k: int) -> None:
+    """Bound by reading the matrix."""
+    program = Program(
+        f"matrix {m} x {k} by a vector",
+        {"a": normal(m, k), "b": normal(k, seed=1)},
+        lambda xp, a, b: xp.matmul(a, b),
+        numpy=lambda a, b, out: np.matmul(a, b, out=out),
+        torch=lambda torch, a, b, out: torch.matmul(a, b, out=out),
+        nodes=[("MatMul", ["a", "b"], "y", {})],
+        flop=2.0 * m * k,
+    )
+    compare(program)
 
 
-def test_a_vector_by_a_matrix_is_as_fast_as_reading() -> None:
+def test_a_vector_by_a_matrix_is_as_fast_as_reading(seconds: float) -> None:
     """At least 90% of the speed at which the matrix can be read, in turns with it."""
     n = 4096
     a, b, out = normal(1, n), peak.aligned(n * n).reshape(n, n), np.empty((1, n), np.float32)
     kernel = lpx.build(product(1, n, n))
     read, size = peak.reading(n * n)
-    times = interleave({"lpx": lambda: kernel(a, b, out=out), "read": read})
+    times = interleave({"lpx": lambda: kernel(a, b, out=out), "read": read}, seconds)
     share = median(times["read"]) * b.nbytes / size / median(times["lpx"]) / lpx.get_num_threads()
     print(f"\n{share:.0%} of the speed of reading")
     if lpx.get_num_threads() == 1:  # a read on one core says nothing of what two reach
         assert share >= 0.9
 
 
-def test_scheduled_by_hand(benchmark: Any) -> None:
+def test_scheduled_by_hand(compare: Compare, seconds: float) -> None:
     """The page's schedule at its full size: at least 85% of the peak, in turns with it, and its ratio to NumPy.
 
     Arrays begin at a page; stores across two lines cost 2%.
     """
     n = 1024
-    benchmark.group = "matmul 1024 x 1024 x 1024, docs/matmul.md"
     a, b, mine, theirs = (peak.aligned(n * n).reshape(n, n) for _ in range(4))
     a[:], b[:] = normal(n, n), normal(n, n, seed=1)
     kernel = lpx.build(by_hand(n, n, n))
     candidates = {"numpy": lambda: np.matmul(a, b, out=theirs), "lpx": lambda: kernel(a, b, out=mine)}
-    seconds = compare(benchmark, candidates, work={"flop": 2.0 * n**3})
+    medians = compare.checked("matmul 1024 x 1024 x 1024, docs/matmul.md", candidates, flop=2.0 * n**3)
     multiply, flop = peak.multiplying()
-    times = interleave({"lpx": candidates["lpx"], "peak": multiply}, 2 * SECONDS, time.thread_time)
+    times = interleave({"lpx": candidates["lpx"], "peak": multiply}, 2 * seconds, time.thread_time)
     share = 2 * n**3 / median(times["lpx"]) / (flop / median(times["peak"]))
-    print(f"\n{share:.0%} of the peak, {seconds['numpy'] / seconds['lpx']:.2f} times NumPy")
+    print(f"\n{share:.0%} of the peak, {medians['numpy'] / medians['lpx']:.2f} times NumPy")
     if lpx.get_num_threads() == 1:
         assert share >= 0.85
 
 
-def test_two_threads() -> None:
+def test_two_threads(seconds: float) -> None:
     """At least 1.9 times as fast as one thread, at best, on a machine with nothing else to do."""
     if lpx.Target.parse("cpu").cpu.cores < 2:
         pytest.skip("needs two cores")
@@ -154,7 +178,7 @@ def test_two_threads() -> None:
         return run
 
     try:
-        times = interleave({"one": on(1), "two": on(2)}, 3 * SECONDS, time.perf_counter)
+        times = interleave({"one": on(1), "two": on(2)}, 3 * seconds, time.perf_counter)
     finally:
         lpx.set_num_threads(before)
     speed_up = min(times["one"]) / min(times["two"])

@@ -1,4 +1,4 @@
-"""Mathematical functions of 16,384 elements (in cache) on one thread, next to NumPy in the same run.
+"""Mathematical functions of 16,384 elements (in cache) on one thread.
 
 Where NumPy has no function of that name, what its users write stands for it: `1 / np.sqrt(x)` into an array, or
 SciPy's function.
@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.compare import Compare
 
 from lpx import te
+from lpx.cli.comparison.program import Program
 from lpx.driver.build import build as build_kernel
 from lpx.expr import build, ops
 from lpx.runtime import pool
@@ -47,17 +49,24 @@ def operands(name: str, dtype: str) -> list[Array]:
     return [rng.uniform(low, high, SIZE).astype(dtype), rng.uniform(-2, 2, SIZE).astype(dtype)][: ops.MATH[name].arity]
 
 
-def lpx_run(name: str, dtype: str) -> Run:
-    """A call of our kernel into a given array."""
+def kernel_of(name: str, dtype: str) -> Any:
+    """Our kernel."""
     inputs = [te.placeholder((SIZE,), dtype, name=x) for x in ("x", "y")[: ops.MATH[name].arity]]
-    kernel = build_kernel(te.compute((SIZE,), lambda i: build.call(name, *[x[i] for x in inputs]), name="z"))
-    args, out = operands(name, dtype), np.empty(SIZE, dtype)
-    return lambda: kernel(*args, out=out)
+    return build_kernel(te.compute((SIZE,), lambda i: build.call(name, *[x[i] for x in inputs]), name="z"))
 
 
-def numpy_run(name: str, dtype: str) -> Run:
-    """A call of NumPy's function, or of what stands for it, into a given array."""
+def numpy_function(name: str) -> Callable[..., Any]:
+    """NumPy's function, or what stands for it, into a given array."""
     function = COMPOSED.get(name) or getattr(SPECIAL if name in ("erf", "erfc") else np, NUMPY_NAMES.get(name, name))
+
+    def call(*inputs: Array, out: Array) -> None:
+        function(*inputs, out=out)
+
+    return call
+
+
+def run_of(function: Any, name: str, dtype: str) -> Run:
+    """A call into a given array."""
     args, out = operands(name, dtype), np.empty(SIZE, dtype)
     return lambda: function(*args, out=out)
 
@@ -75,13 +84,48 @@ SPECIAL: Any = importlib.import_module("scipy.special")  # it has no types
 COMPOSED: dict[str, Callable[..., Any]] = {"sigmoid": _sigmoid, "rsqrt": _rsqrt}
 
 
+def elsewhere(library: str, name: str) -> Callable[..., Any] | None:
+    """A function `(module, *inputs)` of PyTorch or JAX, None where it has none of that name."""
+
+    def call(module: Any, *inputs: Any) -> Any:
+        return HOMES[library](module, name)(*inputs)
+
+    try:
+        found = HOMES[library](importlib.import_module(library), name)
+    except ImportError:
+        return None
+    return None if found is None else call
+
+
+def in_torch(torch: Any, name: str) -> Any:
+    """PyTorch's function."""
+    return getattr(torch, NUMPY_NAMES.get(name, name), None) or getattr(torch.special, name, None)
+
+
+def in_jax(jax: Any, name: str) -> Any:
+    """JAX's function."""
+    homes = (jax.numpy, jax.lax, jax.nn, importlib.import_module("jax.scipy.special"))
+    return next((getattr(h, n) for n in (NUMPY_NAMES.get(name, name), name) for h in homes if hasattr(h, n)), None)
+
+
+HOMES: dict[str, Callable[[Any, str], Any]] = {"torch": in_torch, "jax": in_jax}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ops.MATH)
-@pytest.mark.parametrize("library", ["lpx", "numpy"])
-def test_function(benchmark: Any, library: str, name: str, dtype: str) -> None:
-    """One call, through a lambda that each library pays for."""
-    benchmark.group = f"{name} {dtype}"
-    benchmark((lpx_run if library == "lpx" else numpy_run)(name, dtype))
+def test_function(compare: Compare, name: str, dtype: str) -> None:
+    """One call into a given array, where a library can."""
+    inputs = dict(zip("xy", operands(name, dtype), strict=False))
+    program = Program(
+        f"{name} of {SIZE} {dtype}",
+        inputs,
+        built=kernel_of(name, dtype),
+        numpy=numpy_function(name),
+        torch=elsewhere("torch", name),
+        jax=elsewhere("jax", name),
+        tolerance=1e-5 if dtype == "float32" else 1e-12,
+    )
+    compare(program)
 
 
 def nanoseconds(*runs: Run) -> list[float]:
@@ -106,7 +150,9 @@ def test_goals(dtype: str) -> None:
     """1.5 times as fast as NumPy in the geometric mean over all functions, and none behind."""
     ratios: dict[str, float] = {}
     for name in ops.MATH:
-        mine, theirs = nanoseconds(lpx_run(name, dtype), numpy_run(name, dtype))
+        mine, theirs = nanoseconds(
+            run_of(kernel_of(name, dtype), name, dtype), run_of(numpy_function(name), name, dtype)
+        )
         ratios[name] = theirs / mine
         print(f"\n{name} {dtype}: {mine:.3f} ns (numpy {theirs:.3f}), {ratios[name]:.2f} times as fast", end="")
     assert math.exp(sum(map(math.log, ratios.values())) / len(ratios)) >= GOAL

@@ -1,0 +1,1 @@
+"""Programs that lpx and other libraries can run, timed in turns: what `lpx bench` and the benchmark suite share."""
