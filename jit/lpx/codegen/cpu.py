@@ -48,6 +48,7 @@ def lower_to_llvm(program: ir.Function | ir.Module, target: Target) -> Generated
         checks=checks.table(),
         bound=bound[entry],
         externs=module.externs,
+        definitions=module.definitions,
         polls=polls,
         parallel=module.uses("lpx_parallel") or module.uses("lpx_share"),
     )

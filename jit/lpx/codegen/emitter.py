@@ -12,6 +12,7 @@ from typing import Any
 
 from lpx.codegen import arithmetic, casts, lookups, memory, types, vectors
 from lpx.codegen.builder import Builder
+from lpx.codegen.foreign import Foreign
 from lpx.codegen.hardware import emit_hardware
 from lpx.codegen.integers import constant_of
 from lpx.codegen.memory import Address, divisor_of
@@ -22,6 +23,7 @@ from lpx.codegen.types import Value, number, value_type
 from lpx.errors import InternalError
 from lpx.expr import nodes, traverse
 from lpx.expr.buffer import Buffer
+from lpx.expr.foreign import foreign_function
 from lpx.expr.nodes import Expr, Var
 
 DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
@@ -186,12 +188,20 @@ class Emitter:
                 return emit_hardware(self.b, expr, args)
             case "extern":
                 return self._extern(expr, args)
+            case "foreign":
+                return self._foreign(expr, args)
             case "math":
                 raise InternalError(f"{expr.op.name} reached code generation; a pass expands it")
 
     def _extern(self, expr: nodes.Call, args: list[Value]) -> Value:
         result = value_type(expr.dtype, expr.lanes)
         callee = self.b.module.extern(result.text, expr.op.name, [a.type.text for a in args])
+        return self.b.emit(result, f"call {result.text} {callee}({', '.join(map(str, args))})")
+
+    def _foreign(self, expr: nodes.Call, args: list[Value]) -> Value:
+        result = value_type(expr.dtype, expr.lanes)
+        function = Foreign(foreign_function(expr.op), expr.lanes)
+        callee = self.b.module.foreign(function, result.text, [a.type.text for a in args])
         return self.b.emit(result, f"call {result.text} {callee}({', '.join(map(str, args))})")
 
     # --- places ---------------------------------------------------------------------------------------------------

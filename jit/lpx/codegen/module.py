@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lpx.codegen.checks import FailedCheck
+from lpx.codegen.foreign import Foreign, foreign_modules
 from lpx.errors import InternalError
 from lpx.expr.buffer import Buffer
 from lpx.records import record
@@ -30,7 +31,8 @@ class GeneratedModule:
     -1 is interrupted, -2 out of memory. Pointers need the alignment of their elements only.
 
     `polls` says that the kernel may run long and looks at `lpx_interrupted`, `parallel` that it uses the thread pool;
-    `externs` are the symbols it needs besides those of the run time.
+    `externs` are the symbols it needs besides those of the run time. `definitions` are LLVM modules with the functions
+    of other compilers that it calls (`codegen.foreign`).
     """
 
     text: str
@@ -38,6 +40,7 @@ class GeneratedModule:
     checks: tuple[FailedCheck, ...]
     bound: tuple[Buffer, ...]
     externs: tuple[str, ...]
+    definitions: tuple[str, ...]
     polls: bool
     parallel: bool
 
@@ -55,6 +58,7 @@ class ModuleText:
         self._metadata: dict[str, str] = {}
         self._distinct = 0
         self._externs: list[str] = []
+        self._foreign: dict[Foreign, None] = {}
 
     # --- symbols --------------------------------------------------------------------------------------------------
 
@@ -97,6 +101,13 @@ class ModuleText:
             self._declarations[name] = f"declare {result} {callee}({', '.join(params)}) nounwind"
         return callee
 
+    def foreign(self, function: Foreign, result: str, params: Sequence[str]) -> str:
+        """Declare a function that another compiler made; its name as the callee of a call."""
+        self._foreign[function] = None
+        callee = f"@{quoted(function.name)}"
+        self._declarations[function.name] = f"declare {result} {callee}({', '.join(params)})"
+        return callee
+
     def callee(self, name: str) -> str:
         """A function of this module, defined before or after, as the callee of a call."""
         return f"@{quoted(name)}"
@@ -109,6 +120,11 @@ class ModuleText:
     def externs(self) -> tuple[str, ...]:
         """Functions declared by `extern`, in order of first use."""
         return tuple(self._externs)
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """LLVM modules that define what `foreign` declared."""
+        return foreign_modules(tuple(self._foreign), self._triple, self._attributes)
 
     def uses(self, name: str) -> bool:
         """Whether the module takes this symbol of the run time."""

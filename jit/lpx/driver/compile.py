@@ -68,7 +68,7 @@ def _code_of(function: Function, target: Target, clock: _Clock) -> Code:
     clock.lap("emit")
     if module.externs:
         raise InternalError(f"{function.name} needs functions that nothing links")
-    data = objects.compile_module(module.text, machine_of(target))
+    data = objects.compile_module(module.text, machine_of(target), module.definitions)
     clock.lap("llvm")
     signature = signature_of(function, tuple(check.message for check in module.checks))
     return Code(data, function.name, signature, module.polls)

@@ -17,6 +17,7 @@ from lpx.runtime import objects
 from lpx.target import Target
 
 if TYPE_CHECKING:
+    from lpx.codegen.module import GeneratedModule
     from lpx.rules import DefaultSchedule
     from lpx.schedule.schedule import Schedule
 
@@ -56,15 +57,21 @@ class LoweredKernel:
     @cached_property
     def llvm(self) -> str:
         """LLVM IR as generated, before LLVM optimises it."""
-        return codegen.lower_to_llvm(self._flat, self.target).text
+        return self._generated.text
 
     @cached_property
     def asm(self) -> str:
         """Assembly for the target."""
         machine = machine_of(self.target)
         module = objects.parse_module(self.llvm)
+        for definition in self._generated.definitions:
+            objects.link_in(module, definition, machine)
         objects.optimise(module, machine)
         return str(machine.emit_assembly(module))
+
+    @cached_property
+    def _generated(self) -> GeneratedModule:
+        return codegen.lower_to_llvm(self._flat, self.target)
 
     @cached_property
     def _made(self) -> DefaultSchedule:

@@ -194,6 +194,8 @@ def call(op: str | ops.Op, *args: object) -> Expr:
         raise ShapeError(f"{found.name} takes {found.arity} operand(s), not {len(args)}", span=capture())
     if found.kind in ("hardware", "extern"):
         return hardware_call(found, [as_expr(a) for a in args])
+    if found.kind == "foreign":
+        return _foreign_call(found, [as_expr(a) for a in args])
     operands = _unify_all(found.name, args)
     dtype = operands[0].dtype
     if not _in_domain(found.domain, dtype):
@@ -208,6 +210,11 @@ def hardware_call(op: ops.Op, args: Sequence[Expr], lanes: int | None = None) ->
     """A hardware or extern operation: operands are taken as they are, the result has `lanes` (default: the first's)."""
     dtype = args[0].dtype if op.result == "same" else dtypes.parse(op.result)
     return nodes.Call(dtype, args[0].lanes if lanes is None else lanes, op, tuple(args))
+
+
+def _foreign_call(op: ops.Op, args: Sequence[Expr]) -> Expr:
+    lanes = max(a.lanes for a in args)
+    return nodes.Call(dtypes.parse(op.result), lanes, op, tuple(broadcast(a, lanes) for a in args))
 
 
 def _default_dtype(value: float) -> DType:

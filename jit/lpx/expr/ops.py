@@ -11,7 +11,7 @@ from typing import Literal
 
 from lpx.records import record
 
-OpKind = Literal["math", "primitive", "hardware", "extern"]
+OpKind = Literal["math", "primitive", "hardware", "extern", "foreign"]
 Domain = Literal["float", "number", "integer", "bool", "any"]
 
 
@@ -21,7 +21,8 @@ class Op:
 
     `math` functions are expanded into arithmetic before code generation, `primitive` ones are a single correctly
     rounded instruction or a short bit trick on every target, `hardware` ones exist on some targets only, `extern` ones
-    are calls of a named function. `result` is "same" (the dtype of the first operand), "bool", or a dtype name.
+    are calls of a named function, `foreign` ones functions of scalars that another compiler made (`lpx.expr.foreign`).
+    `result` is "same" (the dtype of the first operand), "bool", or a dtype name.
     """
 
     name: str

@@ -60,7 +60,7 @@ def _rebuild_load(expr: nodes.Load, new: Sequence[Expr]) -> Expr:
 
 
 def _rebuild_call(expr: nodes.Call, new: Sequence[Expr]) -> Expr:
-    if expr.op.kind in ("math", "primitive"):
+    if expr.op.kind in ("math", "primitive", "foreign"):
         return build.call(expr.op, *new)
     return replace(expr, args=tuple(new))
 

@@ -33,6 +33,7 @@ _FUNCTION_OPS: dict[str, BinaryOp] = {op: op for op in get_args(BinaryOp) if op 
 _SUFFIXES = {suffix: dtype for table in (FLOAT_SUFFIX, INTEGER_SUFFIX) for dtype, suffix in table.items()}
 _DTYPES = {dtype.name: dtype for dtype in (*dtypes.ALL, dtypes.handle)}
 _NUMBER = re.compile(r"(?P<digits>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<suffix>.*)")
+_NAMED_KINDS: dict[str, ops.OpKind] = {"hardware": "hardware", "extern": "extern", "foreign": "foreign"}
 _DOMAINS: dict[str, ops.Domain] = {domain: domain for domain in get_args(ops.Domain)}
 
 
@@ -169,7 +170,7 @@ class ExpressionParser:
             return build.const(token.text == "true")
         if token.text in SPECIAL_FLOATS:
             return self._number(self.tokens.advance(), negative=False)
-        if token.text in ("hardware", "extern"):
+        if token.text in _NAMED_KINDS:
             return self._hardware(self.tokens.advance())
         if self.tokens.peek(1).text == "(":
             return self._apply(self.tokens.advance())
@@ -363,7 +364,7 @@ class ExpressionParser:
         args = self.expressions(")")
         if not args and result == "same":
             raise self.tokens.error("a result of the same dtype needs an operand", token)
-        op = ops.Op(name, len(args), "hardware" if token.text == "hardware" else "extern", domain, result)
+        op = ops.Op(name, len(args), _NAMED_KINDS[token.text], domain, result)
         return build.hardware_call(op, args, lanes)
 
 

@@ -30,7 +30,7 @@ FLOAT_SUFFIX = {
 }
 INTEGER_SUFFIX = {d: f"{'i' if d.is_signed else 'u'}{d.bits}" for d in dtypes.ALL if d.is_integer and d != dtypes.index}
 SPECIAL_FLOATS = {f"{word}_{suffix}": (d, float(word)) for word in ("inf", "nan") for d, suffix in FLOAT_SUFFIX.items()}
-RESERVED = frozenset({*KEYWORDS, *SPECIAL_FLOATS, "true", "false", "hardware", "extern"})
+RESERVED = frozenset({*KEYWORDS, *SPECIAL_FLOATS, "true", "false", "hardware", "extern", "foreign"})
 """What no variable or buffer is called in a text. Functions are known by the parenthesis after their name."""
 
 

@@ -102,11 +102,13 @@ class BlockFacts:
 
     @cached_property
     def cost(self) -> int:
-        """A rough count of operations for one run: 1 for plain arithmetic, 4 for divisions, 12 for mathematics."""
+        """A rough count of operations for one run: 1 for plain arithmetic, 4 for divisions, 12 for mathematics and
+        functions of other compilers.
+        """
         total = 0
         for expr in (e for value in self.values for e in expr_traverse.walk(value)):
             if isinstance(expr, Call):
-                total += 12 if expr.op.kind == "math" else 1
+                total += 12 if expr.op.kind in ("math", "foreign") else 1
             elif isinstance(expr, Binary):
                 total += 4 if expr.op in _HEAVY and not expr.dtype.is_integer else 1
             elif isinstance(expr, Select | Cast):

@@ -124,16 +124,32 @@ def _pass_builder(machine: Any) -> Any:
     return llvm.create_pass_builder(machine, options)
 
 
-def compile_module(module: Any, machine: Any = None) -> bytes:
+def compile_module(module: Any, machine: Any = None, definitions: Sequence[str] = ()) -> bytes:
     """Optimises an LLVM module (text, llvmlite.ir or parsed; a parsed one is changed in place) and returns its object
     file.
 
-    `machine` is a `target_machine`; by default that of this machine. Raises InternalError if LLVM rejects the code.
+    `machine` is a `target_machine`; by default that of this machine. `definitions` are modules with functions that this
+    one declares. Raises InternalError if LLVM rejects the code.
     """
     machine = target_machine() if machine is None else machine
     parsed = module if isinstance(module, llvm.ModuleRef) else parse_module(module)
+    for definition in definitions:
+        link_in(parsed, definition, machine)
     optimise(parsed, machine)
     return bytes(machine.emit_object(parsed))
+
+
+def link_in(module: Any, definition: str, machine: Any) -> None:
+    """Puts the functions of an LLVM module into another, for it alone, optimised: their loops are vectorized."""
+    other = parse_module(definition)
+    names = [f.name for f in other.functions if not f.is_declaration and f.linkage == llvm.Linkage.external]
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(other, builder)
+    module.link_in(other)
+    for name in names:
+        module.get_function(name).linkage = llvm.Linkage.internal
 
 
 class LinkedObject:

@@ -48,7 +48,9 @@ def _lift(node: Expr) -> Expr | None:
 
 
 def _is_lanewise(node: Expr) -> bool:
-    return isinstance(node, _LANEWISE) or (isinstance(node, nodes.Call) and node.op.kind in ("math", "primitive"))
+    if isinstance(node, nodes.Call):
+        return node.op.kind in ("math", "primitive", "foreign")
+    return isinstance(node, _LANEWISE)
 
 
 def _shuffle(node: nodes.Shuffle) -> Expr | None:

@@ -6,6 +6,16 @@ makes them known.
 
 from __future__ import annotations
 
-from lpx.interop.numba.lowering import register
+from typing import TYPE_CHECKING
+
+from lpx.interop.numba.lowering import register as register
+from lpx.lazy import attributes
+
+if TYPE_CHECKING:
+    from lpx.interop.numba.scalars import ScalarFunction as ScalarFunction
+    from lpx.interop.numba.scalars import scalar as scalar
+else:
+    _HOME = "lpx.interop.numba.scalars"
+    __getattr__ = attributes(__name__, {"ScalarFunction": _HOME, "scalar": _HOME})
 
 register()

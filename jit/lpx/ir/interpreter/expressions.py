@@ -13,6 +13,7 @@ from typing import Any
 from lpx.errors import UnsupportedError
 from lpx.expr import nodes, traverse
 from lpx.expr.buffer import Buffer
+from lpx.expr.foreign import foreign_function
 from lpx.expr.nodes import Expr, Var
 from lpx.ir import scalars
 from lpx.ir.hardware import meaning_of
@@ -177,8 +178,11 @@ class Compiled:
         return lambda env, i: Address(env[slot], tuple(index(env, i) for index in indices))
 
     def call(self, expr: nodes.Call) -> Lane:
-        if expr.op.kind == "primitive":
-            function = scalars.primitive(expr.op.name, expr.args[0].dtype)
+        if expr.op.kind in ("primitive", "foreign"):
+            is_own = expr.op.kind == "primitive"
+            function: Callable[..., Value] = (
+                scalars.primitive(expr.op.name, expr.args[0].dtype) if is_own else foreign_function(expr.op).meaning
+            )
             args = tuple(self._lanes[a] for a in expr.args)
             return lambda env, i: function(*[arg(env, i) for arg in args])
         meaning = meaning_of(expr.op)

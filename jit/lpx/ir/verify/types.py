@@ -9,6 +9,7 @@ from lpx import dtypes
 from lpx.dtypes import DType
 from lpx.expr import nodes as e
 from lpx.expr import ops, traverse
+from lpx.expr.foreign import foreign_function
 from lpx.expr.nodes import Expr
 from lpx.ir import nodes
 from lpx.ir.hardware import is_per_warp
@@ -130,12 +131,22 @@ def _call(expr: e.Call) -> str:
         return f"of {op.name} has {len(args)} operand(s), not {op.arity}"
     if op.kind in ("hardware", "extern"):
         return ""
+    if op.kind == "foreign":
+        return _foreign_call(expr)
     if not _in_domain(op.domain, args[0].dtype) or any(a.dtype != args[0].dtype for a in args):
         return f"of {op.name} has operands of {_types(args)}"
     if any(a.lanes != expr.lanes for a in args):
         return f"of {op.name} in {expr.lanes} lane(s) has operands of {_lanes(args)}"
     result = args[0].dtype if op.result == "same" else dtypes.parse(op.result)
     return "" if expr.dtype == result else f"of {op.name} gives {expr.dtype}, not {result}"
+
+
+def _foreign_call(expr: e.Call) -> str:
+    if not expr.args or any(a.lanes != expr.lanes for a in expr.args):
+        return f"of {expr.op.name} in {expr.lanes} lane(s) has operands of {_lanes(expr.args)}"
+    if tuple(a.dtype for a in expr.args) != foreign_function(expr.op).parameters:
+        return f"of {expr.op.name} has operands of {_types(expr.args)}"
+    return ""
 
 
 def _in_domain(domain: ops.Domain, dtype: DType) -> bool:
