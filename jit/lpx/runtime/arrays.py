@@ -101,6 +101,8 @@ def check_array(signature: Signature, parameter: Parameter, array: Array, extent
             )
     if parameter.role != "in" and not array.flags.writeable:
         _refuse(signature, parameter, array, extents, "is read-only", "the kernel writes to it")
+    if parameter.role != "in" and any(s == 0 and e > 1 for s, e in zip(array.strides, array.shape, strict=True)):
+        _refuse(signature, parameter, array, extents, "repeats elements in memory", "give it memory of its own")
     return array
 
 

@@ -39,11 +39,13 @@ def to_numpy(value: Any, name: str, *, writable: bool = False) -> Array:
     if not hasattr(value, "__dlpack__"):
         hint = "pass an ndarray, or any array that speaks DLPack"
         raise ArgumentError(f"{name} is a {type(value).__name__}, not an array", hint=hint)
-    device = getattr(value, "__dlpack_device__", None)
-    if device is not None and device()[0] not in _CPU_DEVICES:
+    if not _is_on_cpu(value):
         raise ArgumentError(f"{name} lives on a device other than the CPU", hint="copy it to the CPU first")
+    if getattr(value, "requires_grad", False):
+        hint = f"pass {name}.detach(), which shares its memory"
+        raise ArgumentError(f"{name} requires a gradient, and kernels record none", hint=hint)
     try:
-        return _share(value, writable=writable)
+        return _share(_plain(value, name, writable=writable), writable=writable)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         hint = "pass an ndarray that shares its memory"
         raise ArgumentError(f"{name} cannot be read as an array: {error}", hint=hint) from error
@@ -60,6 +62,26 @@ def result_kind(values: Sequence[Any]) -> Callable[[Array], Any]:
             if hasattr(library, "from_dlpack"):
                 return lambda array: _hand_over(array, library)
     return lambda array: array
+
+
+def _is_on_cpu(value: Any) -> bool:
+    device = getattr(value, "__dlpack_device__", None)
+    try:
+        return device is None or device()[0] in _CPU_DEVICES
+    except (BufferError, ValueError):  # DLPack has no such device
+        return False
+    except RuntimeError:  # it has no memory at all; reading it says why
+        return True
+
+
+def _plain(value: Any, name: str, *, writable: bool) -> Any:
+    """`value`, but a tensor that torch would negate when it is read, which its DLPack leaves out, as one negated."""
+    is_negated = getattr(value, "is_neg", None)
+    if is_negated is None or not is_negated():
+        return value
+    if writable:
+        raise ArgumentError(f"{name} is negated when it is read", hint=f"pass {name}.resolve_neg()")
+    return value.resolve_neg()
 
 
 def _share(value: Any, *, writable: bool) -> Array:

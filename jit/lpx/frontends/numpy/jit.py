@@ -24,7 +24,7 @@ from lpx.frontends.numpy.tracing import TracedFunction, trace_function
 from lpx.graph.executable import Executable, compile_graph
 from lpx.records import record
 from lpx.runtime import arrays as generic
-from lpx.runtime.foreign import to_numpy
+from lpx.runtime.foreign import result_kind, to_numpy
 from lpx.runtime.native import NativeFunction
 from lpx.source import capture, locating_errors
 from lpx.target import Target
@@ -145,13 +145,15 @@ class JitFunction(NativeFunction):
         for name, dtype in traced.narrowed:
             _check_fits(values[names.index(name)], name, dtype)
         outs = self._outputs(traced, out)
-        made = generic.call(compiled.executable.specialisation, [*arrays, *captured, *outs], {})
-        results = as_tuple(made)
-        for name, content in zip(traced.written, results[traced.results :], strict=True):
-            _write(values[names.index(name)], name, content)
+        targets = [_writable(values[names.index(name)], name) for name in traced.written]
+        made = as_tuple(generic.call(compiled.executable.specialisation, [*arrays, *captured, *outs], {}))
+        for target, content in zip(targets, made[traced.results :], strict=True):
+            np.copyto(target, content)
         if not traced.results:
             return None
-        return results[0] if traced.single else results[: traced.results]
+        wrap = result_kind(values)
+        results = made[: traced.results] if outs else tuple(map(wrap, made[: traced.results]))
+        return results[0] if traced.single else results
 
     def _inline(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
         """The call as part of another function that is being traced."""
@@ -224,9 +226,12 @@ def _check_fits(value: int, name: str, dtype: DType) -> None:
         )
 
 
-def _write(target: Any, name: str, content: Any) -> None:
-    """Copy the new contents of an argument into it."""
-    np.copyto(to_numpy(target, name, writable=True), content)
+def _writable(target: Any, name: str) -> NDArray[Any]:
+    """The memory of an argument that the function assigns to. Raises ArgumentError where it is read-only."""
+    array = to_numpy(target, name, writable=True)
+    if not array.flags.writeable:
+        raise ArgumentError(f"{name} is read-only, and the function assigns to it", hint=f"pass a copy of {name}")
+    return array
 
 
 @overload
