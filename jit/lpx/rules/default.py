@@ -3,7 +3,7 @@
     1. inline what is cheap to compute again (`inlining`);
     2. run tiles of bilinear algorithms through all their steps (`bilinear`);
     3. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
-    4. give each remaining block the schedule of its kind: contraction, reduction, elementwise.
+    4. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
 A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
 a note that `explain()` shows.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import bilinear, convolution, elementwise, inlining, products, reduction, rows, windows
+from lpx.rules import bilinear, convolution, crossing, elementwise, inlining, products, reduction, rows, windows
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
@@ -24,6 +24,9 @@ from lpx.target import CpuMachine, Target
 
 Rule = Callable[[Schedule, str, CpuMachine], str]
 """Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
+
+RULES: tuple[Rule, ...] = (convolution.apply, products.apply, reduction.apply, crossing.apply, elementwise.apply)
+"""What a block by itself may be, the most special first."""
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     for name in facts_of(made.schedule.function):
         if name not in grouped and not _is_scheduled(made.schedule, name):
-            _apply_first(made, name, (convolution.apply, products.apply, reduction.apply, elementwise.apply), machine)
+            _apply_first(made, name, RULES, machine)
     return made
 
 
