@@ -22,6 +22,12 @@ TILE = 16
 TILES = 4
 """Tiles that follow one another along rows of the result."""
 
+THIN = 8
+"""Elements of a row of the result up to which whole rows are vectors, rather than parts of rows."""
+
+GATHERED_BITS = 32
+"""Width of the narrowest elements that processors gather."""
+
 RUN_READ = 256
 """Bytes of each row of an operand that are read one after another, where memory is far."""
 
@@ -38,6 +44,8 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     if not crossing:
         return ""
     across = next(iter(crossing.values()))
+    if _is_thin(facts, across):
+        return _interleaved(schedule, facts, machine)
     if _comes_from_far(facts, across):
         return _staged(schedule, facts, [e.buffer for e in crossing], across, machine)
     return _tiled(schedule, facts, across, machine)
@@ -54,6 +62,13 @@ def _crossing(facts: BlockFacts) -> dict[Load, int]:
     return found
 
 
+def _is_thin(facts: BlockFacts, across: int) -> bool:
+    """Whether the two axes are the last ones, and rows of the result are short, of elements that can be gathered."""
+    *_, row, column = facts.axes("spatial")
+    is_short = isinstance(column.extent, Const) and extent_of(column.extent) <= THIN
+    return is_short and facts.axes("spatial")[across] is row and facts.target.dtype.bits >= GATHERED_BITS
+
+
 def _comes_from_far(facts: BlockFacts, across: int) -> bool:
     """Whether the block moves more than caches hold, of two axes that are long enough for runs of cache lines."""
     spatial = facts.axes("spatial")
@@ -64,9 +79,7 @@ def _comes_from_far(facts: BlockFacts, across: int) -> bool:
     return long and extent_of(spatial[-1].extent) * size >= RUN_READ // 2 and moved_bytes(facts) >= STREAM_FROM
 
 
-def _staged(
-    schedule: Schedule, facts: BlockFacts, operands: Sequence[Buffer], across: int, machine: CpuMachine
-) -> str:
+def _staged(schedule: Schedule, facts: BlockFacts, operands: Sequence[Buffer], across: int, machine: CpuMachine) -> str:
     """Blocks that stay in a cache between being read, row by row of the operand, and written, row by row of the result.
 
     Memory serves neighbouring lines best: a block is read in runs of several lines, which the requests for the next
@@ -74,7 +87,7 @@ def _staged(
     one another along rows of the operand.
     """
     name, itemsize = facts.block.name, facts.target.dtype.itemsize
-    size = min(TILE, machine.lanes(max(facts.target.dtype.bits, 8)))
+    size = min(TILE, machine.lanes(facts.bits))
     copy = schedule.cache_write(name)
     loops = schedule.loops(copy)
     outer = [h for k, h in enumerate(loops[:-1]) if k != across]
@@ -90,7 +103,7 @@ def _staged(
         schedule.prefetch(name, operand, rows, over=row_tiles)
     if facts.cost < HEAVY:
         schedule.unroll(row)
-    vectors, vector = schedule.split(in_run, machine.lanes(max(facts.target.dtype.bits, 8)), tail="mask")
+    _, vector = schedule.split(in_run, machine.lanes(facts.bits), tail="mask")
     schedule.vectorize(column)
     schedule.vectorize(vector)
     note = f"tiles of {size} x {size} between two orders of memory, by way of blocks that stay in a cache"
@@ -104,6 +117,17 @@ def _cut(schedule: Schedule, loop: LoopHandle, size: int) -> tuple[LoopHandle, L
     return outer, inner
 
 
+def _interleaved(schedule: Schedule, facts: BlockFacts, machine: CpuMachine) -> str:
+    """Vectors of whole short rows: what is read lies as far apart as it may, what is written side by side."""
+    *outer, row, column = list(schedule.loops(facts.block.name))[len(facts.axes("sequential")) :]
+    extent = extent_of(schedule.loop_of(column).extent)
+    lanes = machine.lanes(facts.bits) * extent
+    vectors, vector = schedule.split(schedule.fuse(row, column), lanes, tail="mask")
+    shared = share(schedule, machine, [*outer, vectors], facts.runs * max(facts.cost, 1))
+    schedule.vectorize(vector)
+    return f"vectors of rows of {extent}{shared}{stream(schedule, facts)}"
+
+
 def _tiled(schedule: Schedule, facts: BlockFacts, across: int, machine: CpuMachine) -> str:
     """Square tiles of the two axes along which memory is read and written, so that every cache line is used up.
 
@@ -112,7 +136,7 @@ def _tiled(schedule: Schedule, facts: BlockFacts, across: int, machine: CpuMachi
     tiles are larger, and follow one another along rows of the result.
     """
     loops = list(schedule.loops(facts.block.name))[len(facts.axes("sequential")) :]
-    lanes = machine.lanes(max(facts.target.dtype.bits, 8))
+    lanes = machine.lanes(facts.bits)
     outer = [h for k, h in enumerate(loops[:-1]) if k != across]
     if _shares_sets(facts, across, machine):
         size = min(TILE, lanes)

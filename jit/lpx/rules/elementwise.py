@@ -105,7 +105,8 @@ def stream(schedule: Schedule, facts: BlockFacts) -> str:
     itemsize = facts.target.dtype.itemsize
     is_result = any(p.buffer is facts.target and p.role == "out" for p in schedule.function.params)
     is_aligned = extent_of(extents[-1]) * itemsize % STREAM_BYTES == 0 or len(schedule.loops(facts.block.name)) <= 2
-    if not is_result or not is_aligned or not all(isinstance(e, Const) for e in extents) or moved_bytes(facts) < STREAM_FROM:
+    is_large = all(isinstance(e, Const) for e in extents) and moved_bytes(facts) >= STREAM_FROM
+    if not is_result or not is_aligned or not is_large:
         return ""
     schedule.pragma(schedule.loops(facts.block.name)[0], "nontemporal")
     return ", stores past the caches"
