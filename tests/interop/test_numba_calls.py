@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import lpx
 from lpx import te
-from tests.support import Child
+from tests.support import ROOT, Child
 
 numba: Any = pytest.importorskip("numba")
 pytest.importorskip("lpx.interop.numba")
@@ -358,3 +359,26 @@ print([str(w.message).partition(" as ")[2] for w in seen])
 
 def test_import_of_lpx_does_not_import_numba(child: Child) -> None:
     assert child("import lpx, lpx.nn, sys; lpx.jit; lpx.build; print('numba' in sys.modules)") == "False\n"
+
+
+def test_installed_package_needs_no_import_line(child: Child, tmp_path: Any) -> None:
+    """The entry point of pyproject.toml, in a distribution of a name that nobody has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    folder = tmp_path / "lpx_entry-0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: lpx-entry\nVersion: 0\n")
+    points = project["entry-points"]["numba_extensions"]
+    (folder / "entry_points.txt").write_text(
+        "[numba_extensions]\n" + "".join(f"{name} = {target}\n" for name, target in points.items())
+    )
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import numba, numpy as np, lpx
+        from lpx import te
+        a = te.placeholder((4,), name="a")
+        kernel = lpx.build(te.compute((4,), lambda i: a[i] + 1.0, name="c"))
+        assert "lpx.interop.numba" not in sys.modules
+        print(numba.njit(lambda a: kernel(a))(np.zeros(4, np.float32)))
+    """
+    assert child(code) == "[1. 1. 1. 1.]\n"

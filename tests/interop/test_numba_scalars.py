@@ -38,7 +38,7 @@ def halvings(x: Any) -> Any:
 
 
 def wave(x: Any) -> Any:
-    return math.erf(x) + 1.0 if x < 0.5 else math.sqrt(x)
+    return math.erf(x) + 1.0 if x < 0.5 else math.sqrt(x)  # of float64, the constant's dtype
 
 
 def is_near(x: Any, y: Any) -> Any:
@@ -111,6 +111,23 @@ def test_is_inlined_and_vectorized() -> None:
     assert "ymm" in assembly
     assert "call" not in assembly
     assert "leaky" not in assembly
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 32])
+@pytest.mark.parametrize("kind", ["unroll", "parallel"])
+def test_schedules_compute_the_same(lanes: int, kind: str) -> None:
+    """Two functions in one kernel, in several lanes and alone, with what is left over at the end."""
+    step, wave_of = scalar(leaky), scalar(wave)
+    a = te.placeholder((103,), name="a")
+    s = lpx.create_schedule(
+        te.compute((103,), lambda i: te.cast(step(a[i], 0.5), "float64") + wave_of(a[i]) * wave_of(-a[i]), name="c")
+    )
+    outer, inner = s.split(s.loops("c")[0], lanes)
+    s.vectorize(inner)
+    getattr(s, kind)(outer)
+    x = values("float64", 103).astype(np.float32)
+    wanted = [step(v, np.float32(0.5)) + wave_of(v) * wave_of(-v) for v in x]
+    np.testing.assert_array_equal(lpx.build(s)(x), wanted)
 
 
 def test_python_numbers_take_the_dtype_of_the_first_expression() -> None:

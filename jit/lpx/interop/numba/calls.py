@@ -65,7 +65,8 @@ def candidates(function: NativeFunction, args: Sequence[Any], kws: Mapping[str, 
     if not live:
         raise errors.TypingError(
             f"{name_of(function)} is not compiled for any arrays yet: call it once from Python with arrays such as "
-            "these, before the function that uses it is compiled"
+            "these (no Python numbers, and nothing from outside that may change), before the function that uses it is "
+            "compiled"
         )
     reasons = [_misfit(function, s.signature, args, kws) for s in live]
     found = [s for s, reason in zip(live, reasons, strict=True) if not reason]
