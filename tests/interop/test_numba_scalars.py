@@ -57,7 +57,8 @@ def elementwise(function: Any, *dtypes: str, extent: int = 0) -> Any:
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(condition, np.asarray(a, np.asarray(b).dtype), b)
+    taken = np.asarray(a)
+    return np.where(condition, taken, np.asarray(b, taken.dtype))
 
 
 def values(dtype: str, count: int) -> Any:
