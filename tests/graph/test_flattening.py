@@ -1,4 +1,4 @@
-"""Pointwise convolutions become matrix products, and reshapes between kernels names of the same memory."""
+"""Contractions on fewer axes where that is the same, and reshapes between kernels as names of the same memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lpx import dtypes, nn
 from lpx.graph import aliases
 from lpx.graph.builder import GraphBuilder
 from lpx.graph.executable import compile_graph
+from lpx.graph.flattening import flatten_products
 from lpx.graph.nodes import Graph, Value
-from lpx.graph.pointwise import flatten_pointwise
 from lpx.runtime import arrays as generic
 from lpx.target import Target
 
@@ -55,7 +55,7 @@ def operators(graph: Graph) -> list[str]:
 @pytest.mark.parametrize("pixels", [20, 23])
 def test_a_residual_block_runs_flat_as_one_kernel(batch: int, pixels: int) -> None:
     graph, inputs, reference = block(batch, pixels)
-    inner = aliases.without_outer_reshapes(flatten_pointwise(graph))
+    inner = aliases.without_outer_reshapes(flatten_products(graph))
     assert operators(inner) == ["matmul", "add", "relu", "add"]
     assert inner.outputs[0].shape == ((8, pixels**2) if batch == 1 else (batch, 8, pixels**2))
     executable = compile_graph(graph, HOST)
@@ -72,7 +72,7 @@ def test_other_convolutions_stay(size: int, stride: int, pad: int, pixels: int) 
     builder = GraphBuilder("one")
     x = builder.input(dtypes.float32, (1, 4, pixels, pixels), "x")
     graph = builder.finish([conv(builder, x, builder.constant(draw(4, 4, size, size)), stride, pad)])
-    assert flatten_pointwise(graph) is graph
+    assert flatten_products(graph) is graph
 
 
 def test_what_needs_the_places_of_pixels_sees_them() -> None:
@@ -100,8 +100,76 @@ def test_results_do_not_depend_on_being_flat(monkeypatch: pytest.MonkeyPatch) ->
     def unchanged(graph: Graph) -> Graph:
         return graph
 
-    monkeypatch.setattr("lpx.graph.executable.flatten_pointwise", unchanged)
+    monkeypatch.setattr("lpx.graph.executable.flatten_products", unchanged)
     np.testing.assert_array_equal(flat, generic.call(compile_graph(graph, HOST).specialisation, inputs, {}))
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "flat"),
+    [
+        ("bchw,oc->bohw", [(2, 5, 3, 4), (6, 5)], [("bch", "oc"), "boh"]),
+        ("bhqd,bkd->bhqk", [(2, 3, 4, 5), (2, 7, 5)], [("bhd", "bkd"), "bhk"]),
+        ("nchw,ochw->no", [(2, 3, 4, 5), (6, 3, 4, 5)], [("nc", "oc"), "no"]),
+        ("abij,jkl->abikl", [(2, 3, 4, 5), (5, 2, 3)], [("aj", "jk"), "ak"]),
+    ],
+)
+def test_labels_that_stay_together_are_one(subscripts: str, shapes: list[tuple[int, ...]], flat: list[Any]) -> None:
+    operands = [draw(*shape, seed=k) for k, shape in enumerate(shapes)]
+    graph = einsum(subscripts, shapes)
+    (node,) = [n for n in flatten_products(graph).nodes if n.operator.name == "einsum"]
+    assert [node.attrs["terms"], node.attrs["result"]] == flat
+    got = generic.call(compile_graph(graph, HOST).specialisation, operands, {})
+    np.testing.assert_allclose(got, np.einsum(subscripts, *operands), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("bhqd,bhkd->bhqk", [(2, 3, 4, 5), (2, 3, 6, 5)]),  # b and h are of both: batches
+        ("bchw,ocw->boh", [(2, 5, 3, 4), (6, 5, 4)]),
+        ("iij,jk->ik", [(3, 3, 4), (4, 5)]),
+        ("bhw,cwh->bc", [(2, 3, 4), (5, 4, 3)]),
+        ("ahw,bhw->ab", [(2, 1, 4), (3, 5, 4)]),  # h is stretched
+    ],
+)
+def test_other_labels_stay_apart(subscripts: str, shapes: list[tuple[int, ...]]) -> None:
+    graph = einsum(subscripts, shapes)
+    assert flatten_products(graph) is graph
+
+
+def einsum(subscripts: str, shapes: list[tuple[int, ...]]) -> Graph:
+    """A graph of one einsum."""
+    builder = GraphBuilder("einsum")
+    operands = [builder.input(dtypes.float32, shape, f"x{k}") for k, shape in enumerate(shapes)]
+    terms, result = subscripts.split("->")
+    return builder.finish([builder.add("einsum", operands, terms=tuple(terms.split(",")), result=result)])
+
+
+def test_matrices_by_one_matrix_are_one_matrix_with_what_makes_and_uses_it() -> None:
+    """Ahead of the product an operator of its own and one that is a matrix already, a bias and a residual behind."""
+    builder = GraphBuilder("layer")
+    x = builder.input(dtypes.float32, (2, 5, 8), "x")
+    w = builder.input(dtypes.float32, (8, 8), "w")
+    b = builder.input(dtypes.float32, (8,), "b")
+    scaled = builder.add("mul", [builder.add("exp", [x]), b])
+    product = builder.add("add", [builder.add("matmul", [scaled, w]), b])
+    graph = builder.finish([builder.add("add", [product, x])])
+    inner = aliases.without_outer_reshapes(flatten_products(graph))
+    assert [n.outputs[0].shape for n in inner.nodes if n.operator.name != "reshape"] == [(10, 8)] * 5
+    inputs = [draw(2, 5, 8), draw(8, 8, seed=1), draw(8, seed=2)]
+    x_, w_, b_ = inputs
+    executable = compile_graph(graph, HOST)
+    got = generic.call(executable.specialisation, inputs, {})
+    np.testing.assert_allclose(got, (np.exp(x_) * b_) @ w_ + b_ + x_, rtol=1e-4, atol=1e-4)
+    assert executable.kernels == 2  # what makes the operand, and the product
+
+
+def test_an_operand_read_through_a_transpose_keeps_its_axes() -> None:
+    builder = GraphBuilder("heads")
+    x = builder.input(dtypes.float32, (2, 3, 4, 5), "x")
+    turned = builder.add("transpose", [x], axes=(0, 2, 1, 3))
+    graph = builder.finish([builder.add("matmul", [turned, builder.input(dtypes.float32, (5, 6), "w")])])
+    assert flatten_products(graph) is graph
 
 
 def reshapes() -> Graph:
