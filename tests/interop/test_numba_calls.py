@@ -382,3 +382,23 @@ def test_installed_package_needs_no_import_line(child: Child, tmp_path: Any) -> 
         print(numba.njit(lambda a: kernel(a))(np.zeros(4, np.float32)))
     """
     assert child(code) == "[1. 1. 1. 1.]\n"
+
+
+def test_output_is_apart_from_constants_of_the_kernel() -> None:
+    class Holder:
+        table = np.arange(4096, dtype=np.float32)
+
+    @lpx.jit
+    def shifted(x: Any) -> Any:
+        return x + Holder.table
+
+    @njit()
+    def use(x: Any, out: Any) -> Any:
+        return shifted(x, out=out)
+
+    x = samples(4096)
+    wanted = shifted(x)
+    np.testing.assert_array_equal(use(x, np.empty_like(x)), wanted)
+    (constant,) = shifted.specialisations[0].bound.values()
+    with pytest.raises(ValueError, match="writes out, which shares memory with constant: pass a copy of one"):
+        use(x, constant)

@@ -19,7 +19,7 @@ from lpx.interop.numba.library import arrayobj, cgutils, extending, ir, types
 from lpx.records import record
 from lpx.runtime.native import NativeFunction
 from lpx.runtime.signature import Parameter, Signature
-from lpx.runtime.specialisation import OUT_OF_MEMORY, Specialisation
+from lpx.runtime.specialisation import OUT_OF_MEMORY, Array, Specialisation
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _UNLIKELY = {"likely": False}
@@ -144,7 +144,7 @@ class _Launch:
             self._fill(len(self.signature.parameters) + place, self.extents[name])
         self._derive()
         for name, array in self.specialisation.bound.items():
-            self._fill(self._slot(name), _I64(array.__array_interface__["data"][0]))
+            self._fill(self._slot(name), _I64(_start(array)))
         self._check_apart()
         results = [self._output(parameter, given) for parameter, given in self.given[len(self.signature.inputs) :]]
         self._run()
@@ -196,6 +196,8 @@ class _Launch:
     def _check_apart(self) -> None:
         """Arrays that are written share no memory with any other."""
         spans = {name: self._span(array) for name, array in self.arrays.items()}
+        for name, array in self.specialisation.bound.items():
+            spans[name] = _I64(_start(array)), _I64(_start(array) + array.nbytes)
         written = [p.name for p, given in self.given if p.role != "in" and given is not None]
         for k, name in enumerate(written):
             for other, span in spans.items():
@@ -263,6 +265,12 @@ class _Launch:
 
     def _fill(self, slot: int, value: Any) -> None:
         self.builder.store(value, self.builder.gep(self.slots, [_I64(slot)]))
+
+
+def _start(array: Array) -> int:
+    """The address of its first element."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _wrong_shapes(found: Sequence[Specialisation]) -> str:
