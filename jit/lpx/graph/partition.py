@@ -1,8 +1,9 @@
 """Cutting a graph into groups of nodes, each of which becomes one kernel.
 
 A group has at most one node with work of its own (a contraction or a chain of reductions); elementwise nodes join the
-group that makes their operand, cheap producers join the group that uses them. Groups never depend on each other in a
-circle.
+group that makes their operand, cheap producers join the group that uses them. One exception: a contraction whose rows
+are reduced and then multiplied by another matrix, as in attention, is one group with both, since some rows at a time
+need no more than a cache of what is between the two. Groups never depend on each other in a circle.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from lpx.records import record
 
 _VIEWS = frozenset({"reshape", "transpose", "broadcast", "slice"})
 """Operators that only say where to read: they are computed as part of whatever reads them."""
+
+
+STRIP_ROWS = 8
+"""Rows from which on two contractions with operations on rows between them run strip by strip."""
 
 
 @record(eq=False)
@@ -59,12 +64,23 @@ class _Partitioner:
         for node in self._graph.nodes:
             if not self._is_free(node):
                 self._place(node)
+        for draft in list(self._drafts):
+            self._join_chain(draft)
         return tuple(self._seal(draft) for draft in self._ordered())
 
     def _is_free(self, node: Node) -> bool:
         """Whether a node costs nothing where it is read, and so is repeated in every group that uses it."""
-        free = not node.inputs or node.operator.name in _VIEWS
+        free = not node.inputs or node.operator.name in _VIEWS or self._is_position(node)
         return free and self._outputs.isdisjoint(node.outputs)
+
+    def _is_position(self, node: Node) -> bool:
+        """Whether a node counts or compares positions, and nothing that is in memory."""
+        if not node.inputs:
+            return True
+        exact = all(v.dtype.is_integer or v.dtype.is_bool for v in node.outputs)
+        simple = node.operator.kind == "elementwise" or node.operator.name in _VIEWS
+        makers = [None if v is None else self._producer.get(v) for v in node.inputs]
+        return exact and simple and all(m is not None and self._is_position(m) for m in makers)
 
     def _place(self, node: Node) -> None:
         sources = {d for v in node.inputs for d in self._sources(v)}
@@ -132,6 +148,40 @@ class _Partitioner:
             if other is draft or draft in other.ancestors:
                 other.ancestors |= added
 
+    def _join_chain(self, last: _Draft) -> None:
+        """Make one group of two contractions, operations on rows between them, and what scales rows of the first."""
+        value = last.nodes[0].inputs[0] if last.nodes[0].operator.kind == "contraction" else None
+        between = self._source(value)
+        if value is None or between is None or between.kind != "reduction" or not self._feeds_only(between, last):
+            return
+        before = {d for n in between.nodes for v in n.inputs for d in self._sources(v)} - {between}
+        first = next((d for d in before if d.kind == "contraction" and self._feeds_only(d, between)), None)
+        if first is None or not _is_strip(first, between, value):
+            return
+        parts = [first, between, last]
+        scaling = self._source(first.nodes[0].inputs[0])
+        if scaling is not None and scaling.kind == "elementwise" and self._feeds_only(scaling, first):
+            parts.insert(0, scaling)
+        self._merge(parts)
+
+    def _feeds_only(self, draft: _Draft, reader: _Draft) -> bool:
+        """Whether what a group makes is read in it and in one other, and nowhere else."""
+        made = [v for n in draft.nodes for v in n.outputs]
+        users = {self._draft_of[u] for v in made for u in self._real_users(v)}
+        return self._outputs.isdisjoint(made) and users - {draft} == {reader}
+
+    def _merge(self, parts: Sequence[_Draft]) -> None:
+        """Put a group of `parts`, each of which feeds only the next one, in their place."""
+        nodes = [n for d in parts for n in d.nodes]
+        ancestors = set[_Draft]().union(*(d.ancestors for d in parts)).difference(parts)
+        merged = _Draft("contraction", nodes, ancestors)
+        self._drafts = [d for d in self._drafts if d not in parts]
+        for draft in self._drafts:
+            if not draft.ancestors.isdisjoint(parts):
+                draft.ancestors = draft.ancestors.difference(parts) | {merged}
+        self._drafts.append(merged)
+        self._draft_of.update(dict.fromkeys(nodes, merged))
+
     def _ordered(self) -> list[_Draft]:
         return sorted(self._drafts, key=lambda d: len(d.ancestors))
 
@@ -175,6 +225,17 @@ class _Partitioner:
         if producer is None:
             return True
         return value not in own and (producer in self._draft_of or self._is_alias(producer, own))
+
+
+def _is_strip(first: _Draft, between: _Draft, value: Value) -> bool:
+    """Whether two groups, products and what follows on each row of them, make a matrix of several rows."""
+    shape = value.shape
+    rows = shape[-2] if len(shape) > 1 else 1
+    if not isinstance(rows, int) or rows < STRIP_ROWS or not _same_shape(between.rows or (), shape[:-1]):
+        return False
+    products = [v.shape for n in first.nodes for v in n.outputs]
+    others = [v.shape for n in between.nodes for v in n.outputs]
+    return all(_same_shape(s, shape) for s in products) and all(_starts_with(s, shape[:-1]) for s in others)
 
 
 def _rows(node: Node) -> tuple[shapes.Dim, ...]:

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from lpx.errors import ShapeError
-from lpx.frontends.numpy.functions.reductions import as_bool, widened
+from lpx.frontends.numpy.functions.reductions import as_bool, reduce, widened
 from lpx.frontends.numpy.functions.shaping import reshaped
 from lpx.frontends.numpy.trace import TracedArray
 from lpx.graph import shapes
-from lpx.nn.normalization import softmax
 from lpx.nn.primitive import Array, floats, primitive, same_dtype
 from lpx.source import capture
 
@@ -39,13 +38,22 @@ def attention(
         key, value = (_repeat_heads(x, groups) for x in (key, value))
     factor = 1 / math.sqrt(shapes.static(query.shape[-1:], "attention")[0]) if scale is None else float(scale)
     scores = (widened(query) * factor) @ widened(key).mT
-    if causal:
-        scores = _hide(scores, _past(scores))
     if mask is not None:
         given = trace.array(mask)
         scores = _hide(scores, as_bool(given)) if given.dtype.kind == "b" else scores + trace.cast(given, scores.dtype)
-    weights: TracedArray = softmax(scores, -1)
-    return trace.cast(weights @ widened(value), query.dtype)
+    visible = _past(scores) if causal else None
+    return trace.cast(_average(scores, widened(value), visible), query.dtype)
+
+
+def _average(scores: TracedArray, values: TracedArray, visible: TracedArray | None) -> TracedArray:
+    """softmax(scores) @ values, divided by the sums of exponentials after the product: results are fewer than scores.
+
+    Scores that are not `visible`, and values they would be multiplied by, are not looked at.
+    """
+    trace = scores.owner
+    powers = trace.add("exp", scores - reduce("reduce_max", _hide(scores, visible), -1, keepdims=True))
+    total = reduce("reduce_sum", _hide(powers, visible, 0.0), -1, keepdims=True)
+    return trace.add("matmul", powers, values, *([] if visible is None else [visible])) / total
 
 
 def _check_shapes(query: TracedArray, key: TracedArray, value: TracedArray) -> None:
@@ -78,10 +86,11 @@ def _repeat_heads(x: TracedArray, groups: int) -> TracedArray:
     return reshaped(wide, (*lead[:-1], lead[-1] * groups, *rest))
 
 
-def _hide(scores: TracedArray, visible: TracedArray) -> TracedArray:
-    trace = scores.owner
-    hidden = trace.number(-math.inf, scores.dtype)
-    return trace.add("where", trace.add("broadcast", visible, shape=scores.shape), scores, hidden)
+def _hide(x: TracedArray, visible: TracedArray | None, instead: float = -math.inf) -> TracedArray:
+    if visible is None:
+        return x
+    trace = x.owner
+    return trace.add("where", trace.add("broadcast", visible, shape=x.shape), x, trace.number(instead, x.dtype))
 
 
 def _past(scores: TracedArray) -> TracedArray:

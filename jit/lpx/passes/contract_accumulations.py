@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lpx.expr import build
-from lpx.expr.nodes import Binary, Expr, Load
+from lpx.expr.nodes import Binary, Const, Expr, Load, Select
 from lpx.expr.traverse import structural_equal
 from lpx.ir import traverse
 from lpx.ir.nodes import Block, Function, Stmt, Store
@@ -19,7 +19,7 @@ class ContractAccumulations:
     before: `C[vi] = C[vi] + A[vi, vr] * B[vr]`
     after:  `C[vi] = fma(A[vi, vr], B[vr], C[vi])`
 
-    Only float32 and float64, and only an accumulator that is added to directly. A function with the attribute
+    Where the product is added under a condition, as by `te.where(c, x * y, 0)`, so is the `fma`. Only float32 and float64, and only an accumulator that is added to directly. A function with the attribute
     `contract` set to False is left alone.
     """
 
@@ -50,6 +50,10 @@ def _contracted(stmt: Store, value: Binary) -> Expr | None:
             return build.call("fma", x if value.op == "add" else -x, y, acc)
         case Binary(op="add", a=Binary(op="mul", a=x, b=y), b=acc) if _is_target(acc, stmt):
             return build.call("fma", x, y, acc)
+        case Binary(op="add", a=acc, b=Select(cond=cond, a=Binary(op="mul", a=x, b=y), b=Const(value=0))) if (
+            _is_target(acc, stmt)
+        ):  # a sum that starts from 0 is never -0, so adding 0 leaves it as it is
+            return build.select(cond, build.call("fma", x, y, acc), acc)
         case _:
             return None
 

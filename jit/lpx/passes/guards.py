@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from lpx import dtypes
+from lpx.arith.affine import AffineForm
 from lpx.arith.analyzer import Analyzer
 from lpx.expr import build, nodes
 from lpx.expr import traverse as expr_traverse
@@ -95,7 +96,9 @@ def _cut_of(loop: For, guard: Compare, path: tuple[Stmt, ...], analyzer: Analyze
     margin = fold(guard.b - guard.a - (1 if guard.op == "lt" else 0))
     form = analyzer.affine(margin)
     factor = None if form is None else form.coefficient(var)
-    if not factor:
+    if form is None or not factor:
+        return None
+    if _is_triangle(form, factor, path):
         return None
     inner = [s.var for s in path if isinstance(s, For)]
     limits = analyzer.symbolic_bounds(margin - var * factor, inner)
@@ -103,10 +106,16 @@ def _cut_of(loop: For, guard: Compare, path: tuple[Stmt, ...], analyzer: Analyze
         return None
     # The guard is factor * var + rest >= 0 with rest at least limits[0].
     quotient = build.binary("floordiv", limits[0], build.const(abs(factor)))
-    is_sharp = abs(factor) == 1 and analyzer.equal(limits[0], limits[1])
+    is_sharp = analyzer.equal(limits[0], limits[1])
     if factor < 0:
         return Cut(frozenset((guard,)), quotient + 1, "below", is_sharp)
     return Cut(frozenset((guard,)), -quotient, "above", is_sharp)
+
+
+def _is_triangle(form: AffineForm, factor: int, path: tuple[Stmt, ...]) -> bool:
+    """Whether an inner loop takes a guard the other way, as in `c <= r`: it is the one that gets shorter or longer."""
+    inner = (form.coefficient(s.var) for s in path if isinstance(s, For) and s.kind == "serial")
+    return any(other is not None and other * factor < 0 for other in inner)
 
 
 def _is_known_outside(expr: Expr, loop: For, path: tuple[Stmt, ...]) -> bool:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lpx import dtypes
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
-from lpx.expr.nodes import Axis, Binary, Cast, Const, Expr, Load, Var
+from lpx.expr.nodes import Axis, Binary, Cast, Compare, Const, Expr, Load, Select, Var
 from lpx.rules.facts import BlockFacts, extent_of
 from lpx.schedule import queries
 from lpx.schedule.handles import BlockHandle, LoopHandle
+from lpx.schedule.rewriting import mentions_memory
 from lpx.schedule.schedule import Schedule
 from lpx.schedule.values import IndexMap
 
@@ -40,9 +42,10 @@ def recognise(facts: BlockFacts) -> Contraction | None:
     if not facts.is_reduction or not facts.is_plain or facts.axes("sequential") or not facts.writes_in_order():
         return None
     value = facts.stores[0].value
-    if not isinstance(value, Binary) or value.op != "add" or not isinstance(value.b, Binary) or value.b.op != "mul":
+    product = _product(value.b) if isinstance(value, Binary) and value.op == "add" else None
+    if product is None:
         return None
-    left, right = _operand(value.b.a), _operand(value.b.b)
+    left, right = _operand(product.a), _operand(product.b)
     spatial = facts.axes("spatial")
     if left is None or right is None or not spatial:
         return None
@@ -58,6 +61,17 @@ def recognise(facts: BlockFacts) -> Contraction | None:
     if row is None and facts.stride(columns.indices, columns.buffer, column.var) != 1:
         return None  # a matrix by a vector, row by row: a plain reduction
     return Contraction(facts, rows, columns, row, column, facts.axes("reduce"))
+
+
+def _product(added: Expr) -> Binary | None:
+    """The product that is added, perhaps only where indices compare in some way."""
+    if isinstance(added, Select) and isinstance(added.b, Const) and added.b.value == 0 and _compares_indices(added.cond):
+        added = added.a
+    return added if isinstance(added, Binary) and added.op == "mul" else None
+
+
+def _compares_indices(condition: Expr) -> bool:
+    return isinstance(condition, Compare) and condition.a.dtype == dtypes.index and not mentions_memory(condition)
 
 
 def _is_one(axis: Axis) -> bool:

@@ -1,7 +1,8 @@
 """The default schedule of a program: rules applied in order, each to the blocks it recognises.
 
     1. inline what is cheap to compute again (`inlining`);
-    2. run tiles of bilinear algorithms through all their steps (`bilinear`);
+    2. run tiles of bilinear algorithms through all their steps (`bilinear`), and strips of rows from one contraction to
+       the next (`strips`);
     3. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
     4. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import bilinear, convolution, crossing, elementwise, inlining, products, reduction, rows, windows
+from lpx.rules import bilinear, convolution, crossing, elementwise, inlining, products, reduction, rows, strips, windows
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
@@ -44,12 +45,15 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     """
     made = DefaultSchedule(create_schedule(function))
     machine = target.cpu
+    made.notes += inlining.inline_positions(made.schedule)
     algorithms = bilinear.find(made.schedule)
-    kept = [name for steps in algorithms for name in steps.names]
+    chains = strips.find(made.schedule)
+    kept = [name for steps in (*algorithms, *chains) for name in steps.names]
     made.notes += inlining.inline_cheap(made.schedule, kept)
     for steps in algorithms:
         _apply_first(made, steps.products, (bilinear.apply,), machine)
-    grouped = windows.gather(made.schedule, machine, made.notes)
+    grouped = strips.gather(made.schedule, chains, machine, made.notes)
+    grouped = windows.gather(made.schedule, machine, made.notes, grouped)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     for name in facts_of(made.schedule.function):
         if name not in grouped and not _is_scheduled(made.schedule, name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from lpx.errors import ScheduleError
 from lpx.rules.facts import BlockFacts, facts_of
@@ -13,12 +13,21 @@ CHEAP = 1
 """Cost up to which a value is computed again wherever it is read."""
 
 
+def inline_positions(schedule: Schedule) -> list[str]:
+    """Inline every intermediate block that counts or compares positions; the notes of what was done."""
+    return _inline(schedule, _is_position)
+
+
 def inline_cheap(schedule: Schedule, kept: Collection[str] = ()) -> list[str]:
     """Inline every intermediate element-wise block that pays, but those `kept`; the notes of what was done."""
+    return _inline(schedule, lambda s, facts: facts.block.name not in kept and _pays(s, facts))
+
+
+def _inline(schedule: Schedule, pays: Callable[[Schedule, BlockFacts], bool]) -> list[str]:
     notes: list[str] = []
     for name in list(facts_of(schedule.function)):
         facts = facts_of(schedule.function).get(name)
-        if facts is None or name in kept or not _pays(schedule, facts):
+        if facts is None or not pays(schedule, facts):
             continue
         try:
             schedule.compute_inline(name)
@@ -26,6 +35,14 @@ def inline_cheap(schedule: Schedule, kept: Collection[str] = ()) -> list[str]:
             continue
         notes.append(f"{name}: computed where it is read")
     return notes
+
+
+def _is_position(schedule: Schedule, facts: BlockFacts) -> bool:
+    """Whether a block stores integers or bools that are made of its axes alone, for others to read."""
+    if facts.is_reduction or not facts.is_plain or facts.axes("sequential") or facts.target.dtype.is_float:
+        return False
+    is_result = any(p.buffer is facts.target for p in schedule.function.params)
+    return not is_result and not facts.loads and bool(queries.readers(schedule.function, facts.target))
 
 
 def _pays(schedule: Schedule, facts: BlockFacts) -> bool:

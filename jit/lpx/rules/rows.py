@@ -98,7 +98,7 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
         row, _ = schedule.split(row, group)
     for name in reversed(chain):
         schedule.compute_at(name, row)
-    notes = _inside_all(schedule, [*chain, last], row, machine)
+    notes = inside_all(schedule, [*chain, last], row, machine)
     notes += _ask_for_next_row(schedule, [*chain, last], row, machine)
     shared = share(schedule, machine, [row], work)
     grouped = f", {group} at a time" if group > 1 else ""
@@ -112,7 +112,7 @@ def _rows_at_a_time(last: BlockFacts, count: int | None, rows: int, machine: Cpu
     return sizes[0] if sizes and count else 1
 
 
-def _inside_all(schedule: Schedule, names: list[str], row: LoopHandle, machine: CpuMachine) -> list[str]:
+def inside_all(schedule: Schedule, names: list[str], row: LoopHandle, machine: CpuMachine) -> list[str]:
     """Vectorize the blocks below the loop over rows, sums of what was just computed along with it."""
     notes: list[str] = []
     done: set[str] = set()

@@ -30,18 +30,18 @@ VECTORS = 4
 """Registers of neighbouring results: they are computed side by side while reads of others are under way."""
 
 
-def gather(schedule: Schedule, machine: CpuMachine, notes: list[str]) -> set[str]:
-    """Schedule every reduction of windows, with what makes them; the names of the blocks that are done."""
-    done: set[str] = set()
+def gather(schedule: Schedule, machine: CpuMachine, notes: list[str], before: set[str]) -> set[str]:
+    """Schedule every reduction of windows of blocks not done `before`, with what makes them; the blocks done now."""
+    done = set(before)
     for name in list(facts_of(schedule.function)):
-        if not is_window(facts_of(schedule.function)[name]):
+        if name in done or not is_window(facts_of(schedule.function)[name]):
             continue
-        before = schedule.function, schedule.trace
+        unchanged = schedule.function, schedule.trace
         try:
             makers, after = _maker(schedule, name), follower(schedule.function, name)
             notes.append(f"{', '.join([*makers, name])}: {_schedule(schedule, name, makers, machine)}")
         except ScheduleError as refused:
-            schedule.function, schedule.trace = before
+            schedule.function, schedule.trace = unchanged
             notes.append(f"{name}: no windows side by side ({refused.message})")
             continue
         done |= {b for b in facts_of(schedule.function) if any(b.startswith(n) for n in [*makers, name]) or b == after}

@@ -25,6 +25,7 @@ from lpx.schedule import (
     reduction,
     reduction_factoring,
     sampling,
+    skipping,
     storage,
     tensorizing,
 )
@@ -75,6 +76,7 @@ class Schedule(Session):
     pack = layouts.pack
     pad = padding.pad
 
+    skip_idle = skipping.skip_idle
     decompose_reduction = reduction.decompose_reduction
     rfactor = reduction_factoring.rfactor
     cross_lane_reduce = reduction.cross_lane_reduce

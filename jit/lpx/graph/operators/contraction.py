@@ -47,8 +47,11 @@ def _accumulated(value: Expr, axes: Sequence[Var]) -> Expr:
 
 
 def _define_matmul(inputs: Inputs, _: Attrs) -> Outputs:
-    """NumPy's matmul: the last two axes multiply, axes before them broadcast, 1-D operands lose their axis again."""
-    a, b = operands(inputs)
+    """NumPy's matmul: the last two axes multiply, axes before them broadcast, 1-D operands lose their axis again.
+
+    A third operand, bools that broadcast to the rows and columns of the first, says which products are added up at all.
+    """
+    a, b, *chosen = operands(inputs)
     if a.dtype != b.dtype:
         raise DTypeError(f"matmul of {a.dtype} and {b.dtype}")
     if not a.rank or not b.rank:
@@ -68,7 +71,10 @@ def _define_matmul(inputs: Inputs, _: Attrs) -> Outputs:
         lead, tail = i[: len(batch)], list(i[len(batch) :])
         left = (*_batch_index(a, lead, batch), *([tail.pop(0)] if row else []), k)
         right = (*_batch_index(b, lead, batch), k, *tail) if column else (k,)
-        return _accumulated(_product(a[left], b[right]), [k])
+        product = _product(a[left], b[right])
+        for condition in chosen:
+            product = te.where(shapes.read_broadcast(condition, left, a.shape), product, build.const(0, product.dtype))
+        return _accumulated(product, [k])
 
     return (finish(te.compute(shape, at, name="matmul"), a.dtype),)
 

@@ -1,0 +1,206 @@
+"""skip_idle: a block does not run where it makes no difference, as in the half of a matrix that a triangle leaves out.
+
+What is looked for are selects whose condition compares sums of axes. A condition is kept as a margin that is at least 0
+where it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lpx import dtypes
+from lpx.arith.analyzer import Analyzer
+from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
+from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Binary, Compare, Const, Expr, Load, Select, Var
+from lpx.ir import traverse
+from lpx.ir.nodes import Block, Function, Store
+from lpx.records import record, replace
+from lpx.schedule import blocks, queries, rewriting
+from lpx.schedule.errors import BlockFormError, ConsumerError
+from lpx.schedule.linear import Linear, linear
+from lpx.schedule.primitive import primitive
+from lpx.schedule.session import BlockLike, Edit
+
+_TOGETHER = frozenset({"vectorized", "unrolled"})
+"""Kinds of loops whose iterations run or are left out together, so that nothing is tested for each."""
+
+
+@record
+class _Need:
+    """Elements of a buffer are needed where the sum of coefficients times indices, and `rest`, is at least 0."""
+
+    coefficients: tuple[int, ...]
+    rest: Expr
+
+    def margin(self, indices: Sequence[Expr]) -> Expr:
+        """The sum at some indices."""
+        total = self.rest
+        for coefficient, index in zip(self.coefficients, indices, strict=True):
+            if coefficient:
+                total = total + index * coefficient
+        return total
+
+
+@primitive
+def skip_idle(edit: Edit, block: BlockLike) -> None:
+    """Do not run a block where it makes no difference.
+
+    It makes none where it accumulates a value that leaves every accumulator as it is, and where nobody reads what it
+    makes but to select something else. The test is as coarse as the loops in vectors, and the unrolled ones, around the
+    block: it is made before those.
+
+    requires: the block updates a tensor as by `C = C + select(c, .., 0)`, after `decompose_reduction`, or all others
+        read the tensor it makes, a temporary, on the side taken of `select(c, .., ..)`; c compares sums of axes.
+    rewrite:
+        for i { for j { block C { C[vi] = C[vi] + select(vj <= vi, A[vi, vj], 0) } } }
+        ->
+        for i { for j { block C where j <= i { C[vi] = C[vi] + select(vj <= vi, A[vi, vj], 0) } } }
+    """
+    node = edit.block(block)
+    margins = list(_idle_margins(node))
+    if margins:
+        edit.function = _guarded(edit.function, node, margins)
+        return
+    (buffer, *others) = blocks.outputs_of(node)
+    blocks.check_temporaries(edit.function, node, "all of which somebody may read")
+    blocks.check_plain_access(edit.function, buffer)
+    needs = [] if others else _needs(edit.function, buffer)
+    if not needs:
+        raise ConsumerError(
+            f"what {node.name} makes is read everywhere, and its own updates all count",
+            hint="readers take it by te.where(c, value, ..), or updates add te.where(c, value, 0); c compares indices",
+            mark=node,
+        )
+    for writer in queries.writers(edit.function, buffer):
+        indices = blocks.store_indices(writer, buffer)
+        edit.function = _guarded(edit.function, writer, [need.margin(indices) for need in needs])
+
+
+def _idle_margins(block: Block) -> Iterator[Expr]:
+    """Margins, over the block's axes, without which an update leaves the accumulator alone."""
+    body = block.body
+    if not isinstance(body, Store) or not any(a.kind == "reduce" for a in block.axes):
+        return
+    value = body.value
+    if not isinstance(value, Binary) or not isinstance(value.a, Load) or value.a.buffer is not body.buffer:
+        return
+    if not isinstance(value.b, Select) or not _is_identity(value, value.b.b):
+        return
+    if block.init is not None:
+        raise BlockFormError(
+            f"block {block.name} also starts its reduction", hint="decompose_reduction it first", mark=block
+        )
+    yield from _margins(value.b.cond)
+
+
+def _is_identity(update: Binary, value: Expr) -> bool:
+    """Whether an accumulator is the same after the update by `value`. A sum that starts from 0 is never -0."""
+    if not isinstance(value, Const):
+        return False
+    match update.op:
+        case "add":
+            return value.value == 0
+        case "max" if value.dtype.is_float:
+            return value.value == float("-inf")
+        case "min" if value.dtype.is_float:
+            return value.value == float("inf")
+        case _:
+            return False
+
+
+def _margins(condition: Expr) -> Iterator[Expr]:
+    for part in rewriting.conjuncts(condition):
+        if isinstance(part, Compare) and part.op in ("lt", "le") and part.a.dtype == dtypes.index and part.lanes == 1:
+            yield part.b - part.a - (1 if part.op == "lt" else 0)
+
+
+def _needs(function: Function, buffer: Buffer) -> list[_Need]:
+    """Under which conditions, all of them, elements of a temporary are read at all."""
+    found: list[_Need] | None = None
+    for reader in queries.readers(function, buffer):
+        if buffer in traverse.written_buffers(reader):
+            continue
+        for needs in _reads(function, reader, buffer):
+            found = needs if found is None else [n for n in found if any(_same(n, m) for m in needs)]
+    return found or []
+
+
+def _same(one: _Need, other: _Need) -> bool:
+    return one.coefficients == other.coefficients and Analyzer().equal(one.rest, other.rest)
+
+
+def _reads(function: Function, reader: Block, buffer: Buffer) -> Iterator[list[_Need]]:
+    """For each read of a buffer in a block, when it matters."""
+    outer = _result_margins(function, reader)
+    for stmt in traverse.walk(reader):
+        for expr in traverse.expressions(stmt):
+            for load, conditions in _loads(expr, buffer, ()):
+                margins = [*outer, *(m for c in conditions for m in _margins(c))]
+                yield [n for m in margins if (n := _over_indices(reader, load.indices, m)) is not None]
+
+
+def _result_margins(function: Function, block: Block) -> list[Expr]:
+    """Margins, over a block's axes, without which nobody reads what it makes: then what it reads does not matter."""
+    if not isinstance(block.body, Store) or any(a.kind == "reduce" for a in block.axes):
+        return []
+    target = block.body.buffer
+    if any(p.buffer is target for p in function.params) or queries.has_address(function.body, target):
+        return []
+    return [n.margin(block.body.indices) for n in _needs(function, target)]
+
+
+def _loads(expr: Expr, buffer: Buffer, conditions: tuple[Expr, ...]) -> Iterator[tuple[Load, tuple[Expr, ...]]]:
+    """The reads of a buffer in an expression, with the conditions of selects that take their side."""
+    if isinstance(expr, Load) and expr.buffer is buffer:
+        yield expr, conditions
+    for child in expr_traverse.children(expr):
+        taken = (expr.cond,) if isinstance(expr, Select) and child is expr.a and expr.a is not expr.b else ()
+        yield from _loads(child, buffer, (*conditions, *taken))
+
+
+def _over_indices(reader: Block, indices: Sequence[Expr], margin: Expr) -> _Need | None:
+    """A margin over the axes of a block, as one over the indices it reads at; None where that is not all it depends on."""
+    analyzer = Analyzer()
+    for axis in reader.axes:
+        analyzer = analyzer.with_axis(axis)
+    variables = [a.var for a in reader.axes]
+    forms = [linear(analyzer, i, variables) for i in indices]
+    coefficients: list[int] = []
+    for position, form in enumerate(forms):
+        coefficient = 0
+        own = None if form is None else _own_atom(form, [f for k, f in enumerate(forms) if k != position])
+        left = linear(analyzer, margin, variables)
+        if own is not None and left is not None:
+            atom, step = own
+            term = left.term(atom)
+            value = None if term is None else queries.constant_value(term.coefficient)
+            coefficient = value // step if value is not None and value % step == 0 else 0
+        coefficients.append(coefficient)
+        margin = analyzer.simplify(margin - indices[position] * coefficient)
+    rest = linear(analyzer, margin, variables)
+    return None if rest is None or rest.terms else _Need(tuple(coefficients), rest.rest)
+
+
+def _own_atom(form: Linear, others: Sequence[Linear | None]) -> tuple[Expr, int] | None:
+    """A variable in one index and in no other, with its coefficient."""
+    for term in form.terms:
+        step = queries.constant_value(term.coefficient)
+        if step and isinstance(term.atom, Var) and all(o is None or o.term(term.atom) is None for o in others):
+            return term.atom, step
+    return None
+
+
+def _guarded(function: Function, block: Block, margins: Sequence[Expr]) -> Function:
+    """`block` under the condition that margins over its axes can be 0 or more in the vector or unrolled loops it is in."""
+    loops = queries.loops_around(function, block)
+    analyzer = queries.analyzer_of(function, loops)
+    together = [f.var for f in loops if f.kind in _TOGETHER]
+    conditions = rewriting.conjuncts(block.predicate)
+    for margin in margins:
+        highest = analyzer.upper_bound(expr_traverse.substitute(margin, queries.axis_values(block)), together)
+        if highest is not None and not analyzer.prove(highest >= 0):
+            conditions.append(build.compare("le", build.const(0), analyzer.simplify(highest)))
+    guarded = replace(block, predicate=rewriting.conjunction(conditions))
+    return rewriting.replace_statement(function, block, guarded)
