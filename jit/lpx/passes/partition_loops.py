@@ -83,7 +83,7 @@ class _Partition:
             return self._serial(replace(loop, body=low), analyzer, interest.after(cut))
         if constant(before) == 0:
             return self._serial(replace(loop, body=high), analyzer, interest.after(cut))
-        if not self._afford(loop.body):
+        if not self._afford(low, high):
             return self._serial(loop, analyzer, interest.after(cut))
         first = replace(loop, extent=before, body=low)
         second = replace(loop, start=analyzer.simplify(loop.start + before), extent=after, body=high)
@@ -106,7 +106,7 @@ class _Partition:
             return self._parallel(replace(loop, body=low), within, interest.after(cut))
         if within.prove(build.unary("not", is_low)):
             return self._parallel(replace(loop, body=high), within, interest.after(cut))
-        if not self._afford(loop.body):
+        if not self._afford(low, high):
             return self._parallel(loop, within, interest.after(cut))
         low_interest = interest.after(cut, is_edge=cut.side == "above")
         high_interest = interest.after(cut, is_edge=cut.side == "below")
@@ -116,8 +116,9 @@ class _Partition:
             self._parallel(replace(loop, body=high), knowledge.otherwise(within, is_low), high_interest),
         )
 
-    def _afford(self, body: Stmt) -> bool:
-        self._left -= _unrolled_size(body)
+    def _afford(self, low: Stmt, high: Stmt) -> bool:
+        """Whether two parts instead of a loop are within the limit: the shorter one is what is added."""
+        self._left -= min(_unrolled_size(low), _unrolled_size(high))
         return self._left >= 0
 
 
