@@ -60,7 +60,7 @@ def test_a_guard_on_data_is_left_alone() -> None:
 def test_copying_stops_at_the_limit() -> None:
     body = "for o in 0..(n + 3) // 4 { for i in 0..4 { if o * 4 + i < n { B[o * 4 + i] = 1.0f32 } } }"
     assert _partitioned(body).count("for o") == 2
-    assert _partitioned(body, limit=2).count("for o") == 1
+    assert _partitioned(body, limit=1).count("for o") == 1
 
 
 def test_lanes_and_copies_that_are_off_for_certain_are_dropped() -> None:

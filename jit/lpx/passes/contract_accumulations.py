@@ -50,8 +50,8 @@ def _contracted(stmt: Store, value: Binary) -> Expr | None:
             return build.call("fma", x if value.op == "add" else -x, y, acc)
         case Binary(op="add", a=Binary(op="mul", a=x, b=y), b=acc) if _is_target(acc, stmt):
             return build.call("fma", x, y, acc)
-        case Binary(op="add", a=acc, b=Select(cond=cond, a=Binary(op="mul", a=x, b=y), b=Const(value=0))) if (
-            _is_target(acc, stmt)
+        case Binary(op="add", a=acc, b=Select(cond=cond, a=Binary(op="mul", a=x, b=y), b=Const(value=0))) if _is_target(
+            acc, stmt
         ):  # a sum that starts from 0 is never -0, so adding 0 leaves it as it is
             return build.select(cond, build.call("fma", x, y, acc), acc)
         case _:

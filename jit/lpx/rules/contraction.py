@@ -65,7 +65,12 @@ def recognise(facts: BlockFacts) -> Contraction | None:
 
 def _product(added: Expr) -> Binary | None:
     """The product that is added, perhaps only where indices compare in some way."""
-    if isinstance(added, Select) and isinstance(added.b, Const) and added.b.value == 0 and _compares_indices(added.cond):
+    if (
+        isinstance(added, Select)
+        and isinstance(added.b, Const)
+        and added.b.value == 0
+        and _compares_indices(added.cond)
+    ):
         added = added.a
     return added if isinstance(added, Binary) and added.op == "mul" else None
 

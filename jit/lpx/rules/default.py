@@ -48,7 +48,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     made.notes += inlining.inline_positions(made.schedule)
     algorithms = bilinear.find(made.schedule)
     chains = strips.find(made.schedule)
-    kept = [name for steps in (*algorithms, *chains) for name in steps.names]
+    kept = [name for steps in algorithms for name in steps.names] + [name for chain in chains for name in chain.names]
     made.notes += inlining.inline_cheap(made.schedule, kept)
     for steps in algorithms:
         _apply_first(made, steps.products, (bilinear.apply,), machine)

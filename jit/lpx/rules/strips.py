@@ -237,9 +237,7 @@ class StripPlan:
         for loop in (inside[1], start[-1]):
             schedule.vectorize(loop)
 
-    def _share(
-        self, own: list[LoopHandle], shared: list[LoopHandle], strip: LoopHandle, panels: BlockHandle
-    ) -> None:
+    def _share(self, own: list[LoopHandle], shared: list[LoopHandle], strip: LoopHandle, panels: BlockHandle) -> None:
         """Place the copy of panels, and share batches or strips among threads."""
         schedule, cores = self.schedule, self.machine.cores
         copies = prod(extent_of(schedule.loop_of(h).extent) for h in own)

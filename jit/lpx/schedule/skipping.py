@@ -161,7 +161,7 @@ def _loads(expr: Expr, buffer: Buffer, conditions: tuple[Expr, ...]) -> Iterator
 
 
 def _over_indices(reader: Block, indices: Sequence[Expr], margin: Expr) -> _Need | None:
-    """A margin over the axes of a block, as one over the indices it reads at; None where that is not all it depends on."""
+    """A margin over the axes of a block, as one over the indices it reads at; None where it depends on more."""
     analyzer = Analyzer()
     for axis in reader.axes:
         analyzer = analyzer.with_axis(axis)
@@ -193,7 +193,7 @@ def _own_atom(form: Linear, others: Sequence[Linear | None]) -> tuple[Expr, int]
 
 
 def _guarded(function: Function, block: Block, margins: Sequence[Expr]) -> Function:
-    """`block` under the condition that margins over its axes can be 0 or more in the vector or unrolled loops it is in."""
+    """`block` where margins over its axes are 0 or more somewhere in the vector and unrolled loops around it."""
     loops = queries.loops_around(function, block)
     analyzer = queries.analyzer_of(function, loops)
     together = [f.var for f in loops if f.kind in _TOGETHER]
