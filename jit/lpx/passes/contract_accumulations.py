@@ -19,7 +19,8 @@ class ContractAccumulations:
     before: `C[vi] = C[vi] + A[vi, vr] * B[vr]`
     after:  `C[vi] = fma(A[vi, vr], B[vr], C[vi])`
 
-    Where the product is added under a condition, as by `te.where(c, x * y, 0)`, so is the `fma`. Only float32 and float64, and only an accumulator that is added to directly. A function with the attribute
+    Where the product is added under a condition, as by `te.where(c, x * y, 0)`, so is the `fma`. Only float32 and
+    float64, and only an accumulator that is added to directly. A function with the attribute
     `contract` set to False is left alone.
     """
 

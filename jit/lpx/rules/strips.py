@@ -145,7 +145,7 @@ class StripPlan:
 
     @property
     def products(self) -> str:
-        """The block in whose loops the first contraction is tiled: one that follows it element by element, or itself."""
+        """In whose loops the first contraction is tiled: one that follows it element by element, or itself."""
         after = follower(self.schedule.function, self.chain.first)
         return after if after in self.between and after != self.chain.made else self.chain.first
 

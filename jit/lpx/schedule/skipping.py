@@ -60,22 +60,27 @@ def skip_idle(edit: Edit, block: BlockLike) -> None:
     """
     node = edit.block(block)
     margins = list(_idle_margins(node))
-    if margins:
-        edit.function = _guarded(edit.function, node, margins)
-        return
-    (buffer, *others) = blocks.outputs_of(node)
-    blocks.check_temporaries(edit.function, node, "all of which somebody may read")
-    blocks.check_plain_access(edit.function, buffer)
-    needs = [] if others else _needs(edit.function, buffer)
-    if not needs:
+    guarded = _guarded(edit.function, node, margins) if margins else _without_unread(edit.function, node)
+    if guarded is edit.function:
         raise ConsumerError(
-            f"what {node.name} makes is read everywhere, and its own updates all count",
-            hint="readers take it by te.where(c, value, ..), or updates add te.where(c, value, 0); c compares indices",
+            f"every instance of {node.name} counts",
+            hint="readers take what it makes by te.where(c, value, ..), or updates add te.where(c, value, 0);"
+            " c compares indices, and readers are skipped first",
             mark=node,
         )
-    for writer in queries.writers(edit.function, buffer):
+    edit.function = guarded
+
+
+def _without_unread(function: Function, block: Block) -> Function:
+    """`function` where what `block` makes, together with others perhaps, is made only where somebody reads it."""
+    (buffer, *others) = blocks.outputs_of(block)
+    blocks.check_temporaries(function, block, "all of which somebody may read")
+    blocks.check_plain_access(function, buffer)
+    needs = [] if others else _needs(function, buffer)
+    for writer in queries.writers(function, buffer) if needs else ():
         indices = blocks.store_indices(writer, buffer)
-        edit.function = _guarded(edit.function, writer, [need.margin(indices) for need in needs])
+        function = _guarded(function, writer, [need.margin(indices) for need in needs])
+    return function
 
 
 def _idle_margins(block: Block) -> Iterator[Expr]:
@@ -142,13 +147,20 @@ def _reads(function: Function, reader: Block, buffer: Buffer) -> Iterator[list[_
 
 
 def _result_margins(function: Function, block: Block) -> list[Expr]:
-    """Margins, over a block's axes, without which nobody reads what it makes: then what it reads does not matter."""
+    """Margins, over the axes of a block, without which it does not run, as nobody reads what it makes."""
     if not isinstance(block.body, Store) or any(a.kind == "reduce" for a in block.axes):
         return []
     target = block.body.buffer
     if any(p.buffer is target for p in function.params) or queries.has_address(function.body, target):
         return []
-    return [n.margin(block.body.indices) for n in _needs(function, target)]
+    conditions = rewriting.conjuncts(block.predicate)
+    found: list[Expr] = []
+    for need in _needs(function, target):
+        margin = need.margin(block.body.indices)
+        test = _Test.of(function, block, margin)
+        if test is not None and any(expr_traverse.structural_equal(test.condition, c) for c in conditions):
+            found.append(margin + test.slack)
+    return found
 
 
 def _loads(expr: Expr, buffer: Buffer, conditions: tuple[Expr, ...]) -> Iterator[tuple[Load, tuple[Expr, ...]]]:
@@ -192,15 +204,33 @@ def _own_atom(form: Linear, others: Sequence[Linear | None]) -> tuple[Expr, int]
     return None
 
 
+@record
+class _Test:
+    """What is tested before vectors and unrolled loops for a margin; where it holds, the margin is `-slack` or more."""
+
+    condition: Expr
+    slack: Expr
+
+    @staticmethod
+    def of(function: Function, block: Block, margin: Expr) -> _Test | None:
+        """The test for a margin over the axes of a block; None where bounds are unknown."""
+        loops = queries.loops_around(function, block)
+        together = [f.var for f in loops if f.kind in _TOGETHER]
+        analyzer = queries.analyzer_of(function, loops)
+        bounds = analyzer.symbolic_bounds(expr_traverse.substitute(margin, queries.axis_values(block)), together)
+        if bounds is None:
+            return None
+        low, high = bounds
+        condition = build.compare("le", build.const(0), analyzer.simplify(high))
+        return _Test(condition, analyzer.simplify(high - low))
+
+
 def _guarded(function: Function, block: Block, margins: Sequence[Expr]) -> Function:
     """`block` where margins over its axes are 0 or more somewhere in the vector and unrolled loops around it."""
-    loops = queries.loops_around(function, block)
-    analyzer = queries.analyzer_of(function, loops)
-    together = [f.var for f in loops if f.kind in _TOGETHER]
-    conditions = rewriting.conjuncts(block.predicate)
-    for margin in margins:
-        highest = analyzer.upper_bound(expr_traverse.substitute(margin, queries.axis_values(block)), together)
-        if highest is not None and not analyzer.prove(highest >= 0):
-            conditions.append(build.compare("le", build.const(0), analyzer.simplify(highest)))
-    guarded = replace(block, predicate=rewriting.conjunction(conditions))
-    return rewriting.replace_statement(function, block, guarded)
+    analyzer = queries.analyzer_of(function, queries.loops_around(function, block))
+    tests = [test for margin in margins if (test := _Test.of(function, block, margin)) is not None]
+    added = [test.condition for test in tests if not analyzer.prove(test.condition)]
+    if not added:
+        return function
+    predicate = rewriting.conjunction([*rewriting.conjuncts(block.predicate), *added])
+    return rewriting.replace_statement(function, block, replace(block, predicate=predicate))
