@@ -53,7 +53,8 @@ def _average(scores: TracedArray, values: TracedArray, visible: TracedArray | No
     trace = scores.owner
     powers = trace.add("exp", scores - reduce("reduce_max", _hide(scores, visible), -1, keepdims=True))
     total = reduce("reduce_sum", _hide(powers, visible, 0.0), -1, keepdims=True)
-    return trace.add("matmul", powers, values, *([] if visible is None else [visible])) / total
+    products = powers @ values if visible is None else trace.add("matmul_where", powers, values, visible)
+    return products / total
 
 
 def _check_shapes(query: TracedArray, key: TracedArray, value: TracedArray) -> None:

@@ -47,11 +47,21 @@ def _accumulated(value: Expr, axes: Sequence[Var]) -> Expr:
 
 
 def _define_matmul(inputs: Inputs, _: Attrs) -> Outputs:
-    """NumPy's matmul: the last two axes multiply, axes before them broadcast, 1-D operands lose their axis again.
+    """NumPy's matmul: the last two axes multiply, axes before them broadcast, 1-D operands lose their axis again."""
+    a, b = operands(inputs)
+    return (_matmul(a, b, None),)
 
-    A third operand, bools that broadcast to the rows and columns of the first, says which products are added up at all.
+
+def _define_matmul_where(inputs: Inputs, _: Attrs) -> Outputs:
+    """matmul of a and b, in which only those products are added up for whose element of a the third operand is true.
+
+    It broadcasts to a. The other elements, and those of b that none is multiplied by, are not looked at.
     """
-    a, b, *chosen = operands(inputs)
+    a, b, chosen = operands(inputs)
+    return (_matmul(a, b, chosen),)
+
+
+def _matmul(a: te.Tensor, b: te.Tensor, chosen: te.Tensor | None) -> te.Tensor:
     if a.dtype != b.dtype:
         raise DTypeError(f"matmul of {a.dtype} and {b.dtype}")
     if not a.rank or not b.rank:
@@ -72,11 +82,11 @@ def _define_matmul(inputs: Inputs, _: Attrs) -> Outputs:
         left = (*_batch_index(a, lead, batch), *([tail.pop(0)] if row else []), k)
         right = (*_batch_index(b, lead, batch), k, *tail) if column else (k,)
         product = _product(a[left], b[right])
-        for condition in chosen:
-            product = te.where(shapes.read_broadcast(condition, left, a.shape), product, build.const(0, product.dtype))
+        if chosen is not None:
+            product = te.where(shapes.read_broadcast(chosen, left, a.shape), product, build.const(0, product.dtype))
         return _accumulated(product, [k])
 
-    return (finish(te.compute(shape, at, name="matmul"), a.dtype),)
+    return finish(te.compute(shape, at, name="matmul"), a.dtype)
 
 
 def _batch_index(x: te.Tensor, lead: Sequence[Expr], batch: Sequence[Dim]) -> list[Expr]:
@@ -174,5 +184,10 @@ def window_count(extent: Dim, kernel: int, stride: int, dilation: int) -> Dim:
     return build.maximum((extent - span) // stride + 1, 0)
 
 
-for _name, _define in {"matmul": _define_matmul, "einsum": _define_einsum, "conv": _define_conv}.items():
+for _name, _define in {
+    "matmul": _define_matmul,
+    "matmul_where": _define_matmul_where,
+    "einsum": _define_einsum,
+    "conv": _define_conv,
+}.items():
     register(Operator(_name, "contraction", _define))
