@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import lpx
-from lpx import dtypes
 from lpx.cli.comparison import operations, timing
 from lpx.cli.comparison.libraries import Libraries, installed, on_the_same_threads
 from lpx.cli.comparison.program import Array, Program, aligned_like, normal, takes_out
@@ -57,7 +56,7 @@ def test_a_wrong_result_is_never_timed() -> None:
 
 def test_narrow_results_are_compared_exactly() -> None:
     assert timing.as_array(np.full(1, 255, np.uint8)).dtype == np.int64
-    assert timing.as_array(np.ones(1, dtypes.parse("bfloat16").to_numpy())).dtype == np.float64
+    assert timing.as_array(normal(1, dtype="bfloat16")).dtype == np.float64
 
 
 DATA = bytes(1 << 20)
@@ -108,7 +107,7 @@ def test_results() -> None:
 
 
 def test_arrays_begin_at_a_page() -> None:
-    for array in (normal(3, 5), aligned_like(np.ones((2, 3), np.int8)), normal(4, dtype=np.float64)):
+    for array in (normal(3, 5), aligned_like(np.ones((2, 3), np.int8)), normal(4, dtype="float64")):
         assert array.ctypes.data % 4096 == 0
         assert array.flags.c_contiguous
     assert normal(2, 3).shape == (2, 3)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from lpx import knobs
-from lpx.cli import check, doctor, inspect, run
+from lpx.cli import bench, check, doctor, inspect, run
 from lpx.errors import LpxError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("inspect")(inspect.inspect)
 app.command("check")(check.check)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
 

@@ -30,6 +30,25 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def parse_sizes(text: str, names: Sequence[str]) -> dict[str, int]:
+    """`M=128,K=768`, or `128x768` in the order of `names`, as sizes by name; case does not matter."""
+    if not text:
+        return {}
+    if "=" not in text:
+        sizes = text.split("x")
+        if len(sizes) > len(names):
+            raise typer.BadParameter(f"{text!r} has more sizes than {', '.join(names)}", param_hint="--shape")
+        pairs = list(zip(names, sizes, strict=False))
+    else:
+        pairs = [(name.strip().lower(), size) for name, _, size in (part.partition("=") for part in text.split(","))]
+    for name, size in pairs:
+        if name not in names:
+            raise typer.BadParameter(f"there is no size {name!r}; there are {', '.join(names)}", param_hint="--shape")
+        if not size.isdecimal():
+            raise typer.BadParameter(f"{size!r} is no size; write {names[0]}=128 or 128x64", param_hint="--shape")
+    return {name: int(size) for name, size in pairs}
+
+
 def parse_array(text: str, position: int) -> NDArray[Any]:
     """`float32[64,128]` as an array of that type, with random elements."""
     match = _ARRAY.fullmatch(text.strip())
@@ -52,7 +71,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{path} cannot be read as .npz: {error}", param_hint="--inputs") from None
+        raise typer.BadParameter(f"{path} cannot be read as .npz: {error}", param_hint="NPZ") from None
 
 
 def load_object(text: str) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from lpx.cli.comparison.program import Array, Function, Program, aligned_like, bind_constants, in_words_of, takes_out
 from lpx.cli.comparison.timing import Candidate, fastest
+from lpx.errors import ArgumentError
 from lpx.frontends.numpy.jit import jit
 from lpx.records import record
 from lpx.runtime.pool import get_num_threads
@@ -50,7 +51,7 @@ def on_the_same_threads(names: Sequence[str] = NAMES) -> Generator[Libraries]:
         if "jax" in modules:
             _set_up_jax(modules["jax"], count)
         if "numba" in modules:
-            modules["numba"].set_num_threads(min(count, modules["numba"].config.NUMBA_NUM_THREADS))
+            _set_up_numba(modules["numba"], count)
         if installed("threadpoolctl"):
             stack.enter_context(import_module("threadpoolctl").threadpool_limits(limits=count))
         yield Libraries(modules, count)
@@ -67,6 +68,11 @@ def _torch_on(torch: Any, count: int) -> Generator[None]:
         torch.set_num_threads(before)
 
 
+def _set_up_numba(numba: Any, count: int) -> None:
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    numba.config.DISABLE_PERFORMANCE_WARNINGS = 1  # of loops that it cannot share among threads
+
+
 def _set_up_jax(jax: Any, count: int) -> None:
     os.putenv("NPROC", str(count))  # what XLA's client makes its pool of
     jax.config.update("jax_platforms", "cpu")
@@ -81,8 +87,11 @@ class Libraries:
     modules: Mapping[str, Any]
     threads: int
 
-    def candidates(self, program: Program) -> dict[str, Candidate]:
-        """A call of `program` by each library that has words for it, lpx last."""
+    def candidates(self, program: Program, failures: dict[str, str] | None = None) -> dict[str, Candidate]:
+        """A call of `program` by each library that has words for it, lpx last.
+
+        A library that fails is left out if `failures` are given, which then say why.
+        """
         mine, result = _lpx(program)
         makers: dict[str, Callable[[Program, Array], dict[str, Candidate]]] = {
             "numpy": _numpy,
@@ -93,7 +102,16 @@ class Libraries:
         }
         found: dict[str, Candidate] = {}
         for name in self.modules:
-            found |= makers[name](program, result)
+            try:
+                made = makers[name](program, result)
+                for run in made.values():
+                    run()  # some compile when they are first called
+            except Exception as error:  # of whatever class: it comes from another library
+                if failures is None:
+                    raise
+                failures[name] = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            else:
+                found |= made
         return {**found, "lpx": mine}
 
     def _numba(self, program: Program, result: Array) -> dict[str, Candidate]:
@@ -152,10 +170,13 @@ def _lpx(program: Program) -> tuple[Candidate, Array]:
     if compiled is None:
         said = program.lpx or in_words_of(np, program.function)
         if said is None:
-            raise ValueError(f"nothing says how lpx computes {program.name}")
+            raise ArgumentError(f"nothing says how lpx computes {program.name}", hint="give it `lpx` or `function`")
         constants = {name: _read_only(program.inputs[name]) for name in program.constants}
         compiled = jit(bind_constants(program, said, constants))
-    out = aligned_like(np.asarray(compiled(*inputs)))
+    result = compiled(*inputs)
+    if isinstance(result, tuple):
+        raise ArgumentError(f"{program.name} gives several results", hint="compare what gives one array")
+    out = aligned_like(np.asarray(result))
     return lambda: compiled(*inputs, out=out), out
 
 

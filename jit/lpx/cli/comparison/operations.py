@@ -20,7 +20,7 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "float32", constant: bool = F
     """A[m, k] B[k, n], with B at run time or a constant."""
     return Program(
         f"matmul {m} x {k} x {n}{_marks(dtype, constant)}",
-        {"a": normal(m, k, dtype=np.dtype(dtype)), "b": normal(k, n, seed=1, dtype=np.dtype(dtype))},
+        {"a": normal(m, k, dtype=dtype), "b": normal(k, n, seed=1, dtype=dtype)},
         lambda xp, a, b: xp.matmul(a, b),
         numpy=np.matmul if constant else lambda a, b, out: np.matmul(a, b, out=out),
         torch=lambda torch, a, b, out: torch.matmul(a, b, out=out),
@@ -32,13 +32,13 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "float32", constant: bool = F
 
 def linear(m: int, n: int, k: int, *, dtype: str = "float32", constant: bool = False) -> Program:
     """GELU(A[m, k] B[k, n] + bias[n]), a layer of a transformer."""
-    a, b, bias = normal(m, k), normal(k, n, seed=1), normal(n, seed=2)
-    wide = a.astype(np.float64) @ b + bias
+    a, b, bias = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype), normal(n, seed=2, dtype=dtype)
+    wide = a.astype(np.float64) @ b.astype(np.float64) + bias
     erf = np.array([math.erf(x * 0.5**0.5) for x in wide.flat]).reshape(wide.shape)
     result = wide * 0.5 * (1 + erf)
     return Program(
         f"matmul {m} x {k} x {n}, bias, GELU{_marks(dtype, constant)}",
-        {name: array.astype(dtype) for name, array in {"a": a, "b": b, "bias": bias}.items()},
+        {"a": a, "b": b, "bias": bias},
         lpx=lambda a, b, bias: nn.matmul(a, b, bias, activation="gelu"),
         torch=lambda torch, a, b, bias: torch.nn.functional.gelu(torch.addmm(bias, a, b)),
         jax=lambda jax, a, b, bias: jax.nn.gelu(a @ b + bias, approximate=False),

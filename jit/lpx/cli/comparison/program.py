@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpx import dtypes
 from lpx.records import record
 
 Array = NDArray[Any]
@@ -100,10 +101,10 @@ def takes_out(function: Words) -> bool:
         return False
 
 
-def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
-    """Normally distributed numbers, at the start of a page."""
+def normal(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
+    """Normally distributed numbers of any float type of lpx, at the start of a page."""
     numbers = np.random.default_rng(seed).standard_normal(shape, np.float32)
-    return aligned_copy(numbers.astype(dtype))
+    return aligned_copy(numbers.astype(dtypes.parse(dtype).to_numpy()))
 
 
 def aligned_copy(array: Array) -> Array:
