@@ -11,6 +11,7 @@ from lpx.records import replace
 from lpx.rules.blocked import BlockedPlan, Blocks, choose_blocks, choose_depth, suits
 from lpx.rules.contraction import Contraction, recognise
 from lpx.rules.default import default_schedule
+from lpx.rules.dots import DotsPlan
 from lpx.rules.facts import facts_of, follower
 from lpx.rules.resident import ResidentPlan
 from lpx.rules.skinny import SkinnyPlan
@@ -114,6 +115,39 @@ def test_products_by_a_resident_matrix_compute_the_same(shape: tuple[int, int, i
     check_compiled(function, schedule.function, relative=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 128, 16), (7, 131, 6), (8, 140, 9), (9, 128, 8), (16, 129, 12)])
+@pytest.mark.parametrize("count", [1, 2])
+def test_dots_compute_the_same(shape: tuple[int, int, int], count: int) -> None:
+    """Sums that fill their vectors and that do not, tiles that divide the rows and that do not, batches."""
+    function = te.lower(transposed(count, *shape))
+    schedule = create_schedule(function)
+    found = recognise(facts_of(schedule.function)["C"])
+    assert found is not None
+    DotsPlan(schedule, found, WIDE.cpu).apply()
+    check_equivalent(function, schedule.function, relative=1e-5)
+    check_compiled(function, schedule.function, relative=1e-5)
+
+
+def transposed(count: int, m: int, k: int, n: int) -> te.Tensor:
+    """Products of a batch, by matrices that are stored by columns."""
+    a, b = te.placeholder((count, m, k), name="A"), te.placeholder((count, n, k), name="B")
+    r = te.reduce_axis(k, name="r")
+    return te.compute((count, m, n), lambda z, i, j: te.sum(a[z, i, r] * b[z, j, r], axis=r), name="C")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_matrix_by_itself(order: str) -> None:
+    """Rows and columns are read from the same panels."""
+    a, r = te.placeholder((20, 8), name="A"), te.reduce_axis(8, name="r")
+    function = te.lower(te.compute((20, 20), lambda i, j: te.sum(a[i, r] * a[j, r], axis=r), name="C"))
+    schedule = create_schedule(function)
+    found = recognise(facts_of(schedule.function)["C"])
+    assert found is not None
+    BlockedPlan(schedule, found, ORDERS[order], "", HOST.cpu).apply()
+    check_equivalent(function, schedule.function, relative=1e-5)
+    check_compiled(function, schedule.function, relative=1e-5)
+
+
 def test_a_vector_by_a_matrix_is_skinny_and_shared_among_threads() -> None:
     x, b, r = te.placeholder((512,), name="x"), te.placeholder((512, 2048), name="B"), te.reduce_axis(512, name="r")
     made = default_schedule(te.lower(te.compute((2048,), lambda j: te.sum(x[r] * b[r, j], axis=r), name="C")), WIDE)
@@ -136,6 +170,21 @@ def test_a_vector_by_a_matrix_is_skinny_and_shared_among_threads() -> None:
 )
 def test_shapes_choose_an_order(shape: tuple[int, int, int], says: str) -> None:
     made = default_schedule(te.lower(product(*shape)), WIDE)
+    assert any(says in note for note in made.notes), made.notes
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ((4, 768, 768), "tiles of 4 x 6, 16 partial results of each in lanes"),
+        ((16, 768, 768), "tiles of 8 x 3, 16 partial results of each in lanes"),
+        ((4, 100, 768), "columns packed"),
+        ((17, 768, 768), "columns packed"),
+        ((4, 768, 769), "columns packed"),
+    ],
+)
+def test_shapes_choose_an_order_for_columns(shape: tuple[int, int, int], says: str) -> None:
+    made = default_schedule(te.lower(product(*shape, right=True)), WIDE)
     assert any(says in note for note in made.notes), made.notes
 
 

@@ -171,12 +171,13 @@ class BlockedPlan:
         """Schedule the contraction; what was done, in words."""
         schedule, blocks = self.schedule, self.blocks
         panels = pack_columns(schedule, self.contraction, blocks.columns)
-        strips = self._pack_rows() if blocks.packs_rows else None
+        is_square = self.contraction.row_operand.buffer is self.contraction.column_operand.buffer
+        strips = self._pack_rows() if blocks.packs_rows and not is_square else None
         nest = self._tile()
         copied = self._place_panels(panels, nest)
         if strips is not None:
             self._place_strip(strips, nest)
-        elif blocks.by_strips:
+        elif blocks.by_strips and not is_square:  # rows of a matrix by itself are read from its panels
             schedule.prefetch(self.name, self.contraction.row_operand.buffer, nest.strip, over=nest.step)
         self._share(nest, copied)
         self._finish(nest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lpx.rules import blocked, tiled
 from lpx.rules.contraction import recognise
+from lpx.rules.dots import DotsPlan
 from lpx.rules.facts import extent_of, facts_of, follower
 from lpx.rules.resident import ResidentPlan
 from lpx.rules.skinny import SkinnyPlan
@@ -16,7 +17,8 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     contraction = recognise(facts_of(schedule.function)[name])
     if contraction is None:
         return ""
-    for few_rows in (ResidentPlan(schedule, contraction, machine), SkinnyPlan(schedule, contraction, machine)):
+    for plan in (ResidentPlan, SkinnyPlan, DotsPlan):
+        few_rows = plan(schedule, contraction, machine)
         if few_rows.suits():
             return few_rows.apply()
     fused = follower(schedule.function, name)
