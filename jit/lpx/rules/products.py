@@ -17,8 +17,8 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     contraction = recognise(facts_of(schedule.function)[name])
     if contraction is None:
         return ""
-    for plan in (ResidentPlan, SkinnyPlan, DotsPlan):
-        few_rows = plan(schedule, contraction, machine)
+    for form in (ResidentPlan, SkinnyPlan, DotsPlan):
+        few_rows = form(schedule, contraction, machine)
         if few_rows.suits():
             return few_rows.apply()
     fused = follower(schedule.function, name)
