@@ -114,8 +114,7 @@ def test_matmul_and_linear() -> None:
     np.testing.assert_allclose(nn.matmul(a, b, bias, "relu"), np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(nn.linear(a, b.T, bias, activation="tanh"), np.tanh(a @ b + bias), rtol=1e-4, atol=1e-6)
     out = np.empty((2, 3, 5), np.float32)
-    compiled: Any = nn.matmul
-    assert compiled(a, b, out=out) is out
+    assert nn.matmul(a, b, out=out) is out
     np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-6)
 
 
@@ -184,9 +183,9 @@ def test_attention() -> None:
     )
     mask = RNG.random((4, 1, 6)) > 0.3
     mask[..., 0] = True
-    np.testing.assert_allclose(nn.attention(q, k, v, mask), attention(q, k, v, mask), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(nn.attention(q, k, v, mask=mask), attention(q, k, v, mask), rtol=1e-4, atol=1e-6)
     added = np.where(mask, 0, -np.inf).astype(np.float32)
-    np.testing.assert_allclose(nn.attention(q, k, v, added), attention(q, k, v, mask), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(nn.attention(q, k, v, mask=added), attention(q, k, v, mask), rtol=1e-4, atol=1e-6)
 
 
 def test_attention_of_grouped_heads() -> None:
@@ -236,7 +235,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: nn.conv2d(IMAGE, np.ones((2, 4, 3, 3), np.float32), SQUARE),
         ShapeError,
-        r"a bias of shape \(3, 3\) for 2 filters",
+        r"conv2d of 2 channels takes one number per channel, not \(3, 3\)",
     ),
     (lambda: nn.conv2d(IMAGE, np.ones((2, 4, 3, 3), np.float32), stride=0), ShapeError, r"stride is \(0, 0\)"),
     (lambda: nn.max_pool(IMAGE, (1, 2, 3)), ShapeError, r"kernel is \(1, 2, 3\)"),

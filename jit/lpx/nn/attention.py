@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lpx.errors import ShapeError
+from lpx.errors import DTypeError, ShapeError
 from lpx.frontends.numpy.functions.reductions import as_bool, reduce, widened
 from lpx.frontends.numpy.functions.shaping import reshaped
 from lpx.frontends.numpy.trace import TracedArray
@@ -17,14 +17,25 @@ from lpx.source import capture
 
 @primitive
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None = None, causal: bool = False, scale: float | None = None
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool = False,
+    mask: Array | None = None,
+    scale: float | None = None,
+    lengths: Array | None = None,
+    *,
+    out: Array | None = None,
 ) -> Array:
     """softmax(scale * q @ k.T + mask) @ v of q[..., heads, m, d], k[..., heads, n, d], v[..., heads, n, e].
 
     `heads` of k and v may divide those of q (grouped-query attention). The result is [..., heads, m, e] of q's dtype.
-    A bool mask marks what may be attended to, any other is added; it broadcasts to [..., heads, m, n]. `causal` lets
-    row i see columns up to i + n - m. The scale is 1 / sqrt(d) unless given. Scores are kept in float32 or wider; a
-    row that sees nothing is NaN.
+    A bool mask marks what may be attended to, any other is added; it broadcasts to [..., heads, m, n]. The scale is
+    1 / sqrt(d) unless given. Scores are kept in float32 or wider; a row that sees nothing is NaN.
+
+    `lengths`, integers [...], say how many of the n rows of k and v count, for each sample: those behind are not
+    looked at, whatever they hold. So one query meets a cache that is not full. `causal` lets row i see columns up to
+    i + length - m: the last row sees all that counts.
 
     Raises: DTypeError, ShapeError.
     """
@@ -41,7 +52,11 @@ def attention(
     if mask is not None:
         given = trace.array(mask)
         scores = _hide(scores, as_bool(given)) if given.dtype.kind == "b" else scores + trace.cast(given, scores.dtype)
-    visible = _past(scores) if causal else None
+    counted = None if lengths is None else _per_sample(scores, trace.array(lengths))
+    visible = _past(scores, counted) if causal else None
+    if counted is not None:
+        behind = _positions(scores, -1) < counted
+        visible = behind if visible is None else visible & behind
     return trace.cast(_average(scores, widened(value), visible), query.dtype)
 
 
@@ -94,9 +109,28 @@ def _hide(x: TracedArray, visible: TracedArray | None, instead: float = -math.in
     return trace.add("where", trace.add("broadcast", visible, shape=x.shape), x, trace.number(instead, x.dtype))
 
 
-def _past(scores: TracedArray) -> TracedArray:
-    """Which columns [m, n] a row may see when the last row sees all."""
+def _past(scores: TracedArray, lengths: TracedArray | None) -> TracedArray:
+    """Which columns a row may see when the last row sees all, of those that count."""
     rows, columns = scores.shape[-2:]
-    row, column = (scores.owner.add("arange", size=n, start=0, step=1, dtype="int64") for n in (rows, columns))
-    offset = scores.owner.extent(columns - rows, np.int64)
-    return reshaped(column, (1, columns)) <= reshaped(row, (rows, 1)) + offset
+    offset = scores.owner.extent(columns - rows, np.int64) if lengths is None else lengths - rows
+    return _positions(scores, -1) <= _positions(scores, -2) + offset
+
+
+def _positions(scores: TracedArray, axis: int) -> TracedArray:
+    """Positions along one of the last two axes, which broadcast to the scores."""
+    extent = scores.shape[axis]
+    counted = scores.owner.add("arange", size=extent, start=0, step=1, dtype="int64")
+    return counted if axis == -1 else reshaped(counted, (extent, 1))
+
+
+def _per_sample(scores: TracedArray, lengths: TracedArray) -> TracedArray:
+    """Integers [...] that broadcast to scores [..., heads, m, n]."""
+    if lengths.dtype.kind not in "iu":
+        raise DTypeError(f"lengths are {lengths.value.dtype}", hint="give integers", span=capture())
+    if not shapes.broadcasts_to(lengths.shape, scores.shape[:-3]):
+        raise ShapeError(
+            f"lengths of shape {shapes.shape_text(lengths.shape)} for scores {shapes.shape_text(scores.shape)}",
+            hint="give one integer per sample: the shape of q without heads, rows and columns",
+            span=capture(),
+        )
+    return reshaped(lengths.owner.cast(lengths, np.int64), (*lengths.shape, 1, 1, 1))

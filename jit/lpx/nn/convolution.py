@@ -1,19 +1,35 @@
-"""Convolution and pooling of images [batch, channels, height, width]."""
+"""Convolution of signals, images and volumes: [batch, channels, spatial...]."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lpx.errors import ShapeError
-from lpx.frontends.numpy.functions.shaping import reshaped
 from lpx.frontends.numpy.trace import TracedArray
-from lpx.graph import shapes
+from lpx.graph.transposed import Windows, convolve_transposed
 from lpx.nn.activations import Activation, activated
-from lpx.nn.primitive import Array, check_rank, floats, pair, primitive, same_dtype, traced
-from lpx.source import capture
+from lpx.nn.primitive import Array, check_rank, per_axis, per_channel, primitive, same_dtype, traced
 
-Pair = int | Sequence[int]
-"""One number for height and width, or two."""
+PerAxis = int | Sequence[int]
+"""One number for all spatial axes, or one for each."""
+
+_LAYOUTS = {"conv1d": "channels length", "conv2d": "channels height width", "conv3d": "channels depth height width"}
+
+
+@primitive
+def conv1d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: PerAxis = 1,
+    padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    activation: Activation | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """activation(convolution + bias) of signals x[n, c, l] with weight[m, c / groups, k] and bias[m]; see `conv2d`."""
+    return _convolution("conv1d", x, weight, bias, (stride, padding, dilation), groups, activation)
 
 
 @primitive
@@ -21,100 +37,102 @@ def conv2d(
     x: Array,
     weight: Array,
     bias: Array | None = None,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
+    stride: PerAxis = 1,
+    padding: PerAxis = 0,
+    dilation: PerAxis = 1,
     groups: int = 1,
     activation: Activation | None = None,
+    *,
+    out: Array | None = None,
 ) -> Array:
     """activation(convolution + bias) of x[n, c, h, w] with weight[m, c / groups, kh, kw] and bias[m]: [n, m, oh, ow].
 
     It is cross-correlation, padded with zeros on both sides of each axis, so that
-    oh = (h + 2 padding - dilation (kh - 1) - 1) // stride + 1. Sums are kept in float32 for narrower floats.
+    oh = (h + 2 padding - dilation (kh - 1) - 1) // stride + 1. With as many groups as channels it is depthwise. Sums
+    are kept in float32 for narrower floats.
+
+    Raises: DTypeError, ShapeError.
+    """
+    return _convolution("conv2d", x, weight, bias, (stride, padding, dilation), groups, activation)
+
+
+@primitive
+def conv3d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: PerAxis = 1,
+    padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    activation: Activation | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """activation(convolution + bias) of volumes x[n, c, d, h, w] with weight[m, c / groups, kd, kh, kw] and bias[m].
+
+    See `conv2d`.
+    """
+    return _convolution("conv3d", x, weight, bias, (stride, padding, dilation), groups, activation)
+
+
+def _convolution(
+    name: str,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    windows: tuple[PerAxis, PerAxis, PerAxis],
+    groups: int,
+    activation: Activation | None,
+) -> TracedArray:
+    image, filters = traced(x, weight)
+    check_rank(name, image, f"batch {_LAYOUTS[name]}")
+    check_rank(name, filters, f"filters {_LAYOUTS[name]}")
+    same_dtype(name, image, filters)
+    strides, pads, dilations = _windows(windows, image.ndim - 2)
+    attrs = {"strides": strides, "dilations": dilations, "pads_before": pads, "pads_after": pads, "groups": groups}
+    return _finished(name, image.owner.add("conv", image, filters, **attrs), bias, activation)
+
+
+def _windows(windows: tuple[PerAxis, PerAxis, PerAxis], count: int) -> list[tuple[int, ...]]:
+    """Stride, padding and dilation per spatial axis."""
+    names = (("stride", 1), ("padding", 0), ("dilation", 1))
+    return [per_axis(value, count, name, least) for value, (name, least) in zip(windows, names, strict=True)]
+
+
+def _finished(name: str, made: TracedArray, bias: Array | None, activation: Activation | None) -> TracedArray:
+    if bias is not None:
+        made = made.owner.add("add", made, per_channel(name, made, bias))
+    return activated(made, activation)
+
+
+@primitive
+def conv_transpose2d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: PerAxis = 1,
+    padding: PerAxis = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    activation: Activation | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """activation(transposed convolution + bias) of x[n, c, h, w] with weight[c, m / groups, kh, kw] and bias[m].
+
+    The result is [n, m, oh, ow] with oh = (h - 1) stride - 2 padding + dilation (kh - 1) + 1 + output_padding: each
+    element of x adds its multiple of the weights at `stride` times its place. It undoes the shape of `conv2d`.
 
     Raises: DTypeError, ShapeError.
     """
     image, filters = traced(x, weight)
-    check_rank("conv2d", image, "batch channels height width")
-    check_rank("conv2d", filters, "filters channels height width")
-    same_dtype("conv2d", image, filters)
-    pads = pair(padding, "padding")
-    made = image.owner.add(
-        "conv",
-        image,
-        filters,
-        strides=_positive(pair(stride, "stride"), "stride"),
-        dilations=_positive(pair(dilation, "dilation"), "dilation"),
-        pads_before=pads,
-        pads_after=pads,
-        groups=groups,
-    )
-    if bias is not None:
-        made = made.owner.add("add", made, _per_channel(made, bias))
-    return activated(made, activation)
-
-
-def _per_channel(image: TracedArray, bias: Array) -> TracedArray:
-    values = image.owner.array(bias)
-    same_dtype("conv2d", image, values)
-    if values.ndim != 1 or not shapes.same_dim(values.shape[0], image.shape[1]):
-        raise ShapeError(
-            f"a bias of shape {shapes.shape_text(values.shape)} for {image.shape[1]} filters",
-            hint="give one number per filter",
-            span=capture(),
-        )
-    return reshaped(values, (*values.shape, 1, 1))
-
-
-def _positive(values: tuple[int, int], name: str) -> tuple[int, int]:
-    if min(values) < 1:
-        raise ShapeError(f"{name} is {values}", hint="it must be at least 1", span=capture())
-    return values
-
-
-@primitive
-def max_pool(x: Array, kernel: Pair, stride: Pair | None = None, padding: Pair = 0, dilation: Pair = 1) -> Array:
-    """The maximum of each window of x[n, c, h, w]: [n, c, oh, ow]; the stride is the kernel unless given.
-
-    Padding never wins; a window with NaN gives NaN.
-
-    Raises: ShapeError.
-    """
-    (image,) = traced(x)
-    check_rank("max_pool", image, "batch channels height width")
-    taps, pads = _positive(pair(kernel, "kernel"), "kernel"), pair(padding, "padding")
-    return image.owner.add(
-        "max_pool",
-        image,
-        kernel=taps,
-        strides=taps if stride is None else _positive(pair(stride, "stride"), "stride"),
-        dilations=_positive(pair(dilation, "dilation"), "dilation"),
-        pads_before=pads,
-        pads_after=pads,
-    )
-
-
-@primitive
-def avg_pool(
-    x: Array, kernel: Pair, stride: Pair | None = None, padding: Pair = 0, count_padding: bool = True
-) -> Array:
-    """The mean of each window of x[n, c, h, w]: [n, c, oh, ow]; the stride is the kernel unless given.
-
-    With `count_padding` the zeros of the padding count, else only what lies in the image.
-
-    Raises: DTypeError, ShapeError.
-    """
-    image = floats("avg_pool", x)
-    check_rank("avg_pool", image, "batch channels height width")
-    taps, pads = _positive(pair(kernel, "kernel"), "kernel"), pair(padding, "padding")
-    return image.owner.add(
-        "avg_pool",
-        image,
-        kernel=taps,
-        strides=taps if stride is None else _positive(pair(stride, "stride"), "stride"),
-        dilations=(1, 1),
-        pads_before=pads,
-        pads_after=pads,
-        counted_after=pads,
-        count_padding=count_padding,
-    )
+    check_rank("conv_transpose2d", image, "batch channels height width")
+    check_rank("conv_transpose2d", filters, "channels filters height width")
+    same_dtype("conv_transpose2d", image, filters)
+    strides, pads, dilations = _windows((stride, padding, dilation), 2)
+    extra = per_axis(output_padding, 2, "output_padding")
+    after = tuple(p - e for p, e in zip(pads, extra, strict=True))
+    made = convolve_transposed(image.owner, image, filters, Windows(strides, dilations, pads, after), groups)
+    return _finished("conv_transpose2d", made, bias, activation)

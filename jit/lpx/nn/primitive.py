@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from lpx.errors import ArgumentError, DTypeError, ShapeError
+from lpx.frontends.numpy.functions.shaping import reshaped
 from lpx.frontends.numpy.jit import JitFunction
 from lpx.frontends.numpy.trace import TracedArray
 from lpx.graph import shapes
@@ -21,11 +22,16 @@ Array = Any
 
 
 class Primitive(JitFunction):
-    """A function of arrays. Its parameters that are annotated as arrays are run-time arguments, all others static."""
+    """A function of arrays. Its parameters that are annotated as arrays are run-time arguments, all others static.
+
+    Every primitive has a parameter `out`, which its readers and type checkers see and its code never does: the call
+    writes what the code returns.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         parameters = inspect.signature(function).parameters
         super().__init__(function, static=[name for name, p in parameters.items() if not _is_array(p)])
+        self._signature = inspect.Signature([p for p in parameters.values() if p.name != "out"])
 
 
 def _is_array(parameter: inspect.Parameter) -> bool:
@@ -85,13 +91,30 @@ def check_rank(name: str, x: TracedArray, layout: str) -> None:
         )
 
 
-def pair(value: int | Sequence[int], name: str) -> tuple[int, int]:
-    """(value, value), or two given values.
+def per_axis(value: int | Sequence[int], count: int, name: str, least: int = 0) -> tuple[int, ...]:
+    """One number for each of `count` spatial axes: `value` repeated, or as many values as there are axes.
 
-    Raises: ShapeError for another number of values.
+    Raises: ShapeError for another number of values, or for one below `least`.
     """
-    if isinstance(value, int | np.integer):
-        return int(value), int(value)
-    if len(value) != 2:
-        raise ShapeError(f"{name} is {value!r}", hint="give an int, or two: (height, width)", span=capture())
-    return value[0], value[1]
+    values = (int(value),) * count if isinstance(value, int | np.integer) else tuple(map(int, value))
+    if len(values) != count:
+        raise ShapeError(f"{name} is {value!r}", hint=f"give an int, or one for each of {count} axes", span=capture())
+    if min(values) < least:
+        raise ShapeError(f"{name} is {values}", hint=f"it must be at least {least}", span=capture())
+    return values
+
+
+def per_channel(name: str, x: TracedArray, values: Array) -> TracedArray:
+    """`values[c]` of the dtype of x[n, c, ...], so that they broadcast to it.
+
+    Raises: DTypeError, ShapeError.
+    """
+    given = x.owner.array(values)
+    same_dtype(name, x, given)
+    if given.ndim != 1 or not shapes.same_dim(given.shape[0], x.shape[1]):
+        raise ShapeError(
+            f"{name} of {x.shape[1]} channels takes one number per channel, not {shapes.shape_text(given.shape)}",
+            hint="give an array of one dimension",
+            span=capture(),
+        )
+    return reshaped(given, (*given.shape, *(1,) * (x.ndim - 2)))

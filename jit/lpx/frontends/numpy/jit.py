@@ -204,11 +204,11 @@ class JitFunction(NativeFunction):
         return plain and returns and not traced.captured and not traced.written
 
     def _is_left_out(self, argument: ArrayArgument | StaticArgument) -> bool:
-        """Whether an argument is static by its parameter and has the default value."""
-        if isinstance(argument, ArrayArgument) or argument.name not in self._static:
+        """Whether an argument is compiled in and has the default value of its parameter."""
+        parameter = self._signature.parameters.get(argument.name)
+        if isinstance(argument, ArrayArgument) or parameter is None:
             return False
-        default: object = self._signature.parameters[argument.name].default
-        return argument.value == default and argument.kind is type(default)
+        return argument.value == parameter.default and argument.kind is type(parameter.default)
 
     def _find(self, arguments: Abstract) -> tuple[_Compiled, list[NDArray[Any]]] | None:
         for compiled in self._compiled.get(arguments, ()):

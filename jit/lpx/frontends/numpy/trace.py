@@ -55,9 +55,18 @@ class Trace:
         array.is_scalar = weak is not None
         return array
 
-    def add(self, operator: str, *operands: TracedArray, **attrs: Any) -> TracedArray:
+    def add(self, name: str, *operands: TracedArray, **attrs: Any) -> TracedArray:
         """A node with one output."""
-        return TracedArray(self, self.builder.add(operator, [x.value for x in operands], **attrs))
+        return TracedArray(self, self.builder.add(name, [x.value for x in operands], **attrs))
+
+    def add_multi(self, name: str, *operands: TracedArray, **attrs: Any) -> tuple[TracedArray, ...]:
+        """A node with several outputs."""
+        values = self.builder.add_multi(name, [x.value for x in operands], attrs)
+        return tuple(TracedArray(self, value) for value in values)
+
+    def constant(self, array: NDArray[Any]) -> TracedArray:
+        """A new array with known elements."""
+        return TracedArray(self, self.builder.constant(array))
 
     def array(self, x: object) -> TracedArray:
         """`x` as a traced array: a traced array itself, an array, or what `np.asarray` makes of it."""

@@ -20,6 +20,7 @@ from lpx.graph.operators import (
     positions,
     reduction,
     reshaping,
+    rotation,
     scan,
     winograd,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "positions",
     "reduction",
     "reshaping",
+    "rotation",
     "scan",
     "winograd",
 ]

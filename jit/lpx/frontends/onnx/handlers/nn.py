@@ -10,7 +10,7 @@ from lpx.frontends.onnx.handlers.elementwise import cast
 from lpx.frontends.onnx.handlers.reduction import average, wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.windows import Windows, ceil_padding, read_windows
-from lpx.graph import shapes
+from lpx.graph import shapes, transposed
 from lpx.records import replace
 
 
@@ -47,7 +47,7 @@ def convolve(ctx: Context, x: Operand, w: Operand, windows: Windows, groups: int
 
 @handles("ConvTranspose")
 def conv_transpose(ctx: Context, call: Call) -> Operand:
-    """The transposed convolution: a convolution of the spread-out input with the flipped weights."""
+    """The transposed convolution, with a bias per filter."""
     x, w, bias = call.input(0), call.input(1), call.optional(2)
     if w.rank != x.rank:
         raise ModelError(f"input {x.value.type_text} and weights {w.value.type_text} differ in rank")
@@ -55,14 +55,9 @@ def conv_transpose(ctx: Context, call: Call) -> Operand:
     windows = read_windows(call, x, w.shape[2:])
     extra = call.attrs.integers("output_padding", (0,) * (x.rank - 2))
     windows, extra = _transposed_padding(call, windows, x, extra)
-    spread = _spread(ctx, x, windows.strides)
-    flipped = _flipped_weights(ctx, w, groups)
-    reach = [windows.span(a) - 1 for a in range(x.rank - 2)]
-    before = tuple(r - b for r, b in zip(reach, windows.before, strict=True))
-    after = tuple(r - a + e for r, a, e in zip(reach, windows.after, extra, strict=True))
-    padded = pad_or_crop(ctx, spread, (0, 0, *before), (0, 0, *after), ctx.number(0, x.dtype))
-    inner = replace(windows, strides=(1,) * len(reach), before=(0,) * len(reach), after=(0,) * len(reach))
-    result = ctx.add("conv", padded, flipped, groups=groups, **inner.attrs())
+    after = tuple(a - e for a, e in zip(windows.after, extra, strict=True))
+    cut = transposed.Windows(windows.strides, windows.dilations, windows.before, after)
+    result = transposed.convolve_transposed(ctx, x, w, cut, groups)
     return result if bias is None else ctx.add("add", result, per_channel(ctx, bias, x.rank))
 
 
@@ -81,42 +76,6 @@ def _transposed_padding(call: Call, w: Windows, x: Operand, extra: tuple[int, ..
     small, large = tuple(t // 2 for t in cut), tuple(t - t // 2 for t in cut)
     before, after = (small, large) if w.auto_pad == "SAME_UPPER" else (large, small)
     return replace(w, before=before, after=after), grown
-
-
-def _spread(ctx: Context, x: Operand, strides: tuple[int, ...]) -> Operand:
-    """`x` with stride - 1 zeros between neighbours along each spatial axis."""
-    if all(s == 1 for s in strides):
-        return x
-    shape = (*x.shape[:2], *((d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)))
-    zeros = ctx.add("full", shape=shape, value=0, dtype=x.dtype.name)
-    return ctx.add("update_slice", zeros, x, starts=(0,) * x.rank, steps=(1, 1, *strides))
-
-
-def _flipped_weights(ctx: Context, w: Operand, groups: int) -> Operand:
-    """w[C, M/groups, kernel...] as w[M, C/groups, kernel reversed...]."""
-    channels, filters, *kernel = w.shape
-    if groups < 1 or channels % groups:
-        raise ModelError(f"{groups} groups do not divide {channels} channels")
-    flipped = ctx.add(
-        "slice", w, starts=(0, 0, *(k - 1 for k in kernel)), steps=(1, 1, *(-1,) * len(kernel)), sizes=w.shape
-    )
-    lifted = ctx.add("reshape", flipped, shape=(groups, channels // groups, filters, *kernel))
-    moved = ctx.add("transpose", lifted, axes=(0, 2, 1, *range(3, 3 + len(kernel))))
-    return ctx.add("reshape", moved, shape=(groups * filters, channels // groups, *kernel))
-
-
-def pad_or_crop(ctx: Context, x: Operand, before: tuple[int, ...], after: tuple[int, ...], fill: Operand) -> Operand:
-    """`x` with `fill` around it; negative amounts cut elements off."""
-    if any(b < 0 for b in (*before, *after)):
-        starts = tuple(max(-b, 0) for b in before)
-        sizes = tuple(d - s - max(-a, 0) for d, s, a in zip(x.shape, starts, after, strict=True))
-        if any(s < 0 for s in sizes):
-            raise ModelError(f"padding cuts more off {x.value.type_text} than there is")
-        x = ctx.add("slice", x, starts=starts, steps=(1,) * x.rank, sizes=sizes)
-    if not any(b > 0 for b in (*before, *after)):
-        return x
-    grown = [tuple(max(b, 0) for b in amounts) for amounts in (before, after)]
-    return ctx.add("pad", x, fill, before=grown[0], after=grown[1])
 
 
 @handles("MaxPool")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lpx.errors import ModelError
 from lpx.frontends.onnx.context import Context, Operand
-from lpx.frontends.onnx.handlers.nn import pad_or_crop
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.graph import shapes
+from lpx.graph.composing import pad_or_crop
 
 
 @handles("Pad")

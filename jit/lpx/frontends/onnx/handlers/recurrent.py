@@ -6,10 +6,10 @@ from lpx import dtypes
 from lpx.errors import ModelError, UnsupportedError
 from lpx.frontends.onnx.context import Context, Operand
 from lpx.frontends.onnx.handlers.elementwise import cast
-from lpx.frontends.onnx.handlers.nn import pad_or_crop
 from lpx.frontends.onnx.handlers.reduction import wider
 from lpx.frontends.onnx.handlers.registry import Call, handles
 from lpx.frontends.onnx.handlers.shape import join, take_slice
+from lpx.graph.composing import pad_or_crop
 from lpx.records import record
 
 _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
