@@ -48,8 +48,9 @@ def _heads(heads: int, rows: int, depth: int, kept: int = 0, columns: int = 0) -
     return Draw((1, heads, rows, depth)), key, key
 
 
-def _depth(q: Any, *_: Any, **__: Any) -> int:
-    return int(q.shape[-1])
+def _terms(_: Any, k: Any, *__: Any, **___: Any) -> int:
+    """Those of a score, and those of a mean of values."""
+    return int(k.shape[-1] + k.shape[-2])
 
 
 attention = register(
@@ -60,7 +61,7 @@ attention = register(
     case(*_heads(8, 1024, 64), causal=True),
     case(*_heads(32, 512, 128, kept=8), causal=True),
     case(*_heads(32, 1, 128, kept=8, columns=4096), lengths=Draw((1,), "int64", 3000, 3001)),
-    terms=_depth,
+    terms=_terms,
 )
 rotary_embedding = register(
     nn.rotary_embedding,

@@ -40,6 +40,8 @@ CASES: dict[str, list[Case]] = {
         case((LANES, 4), (3, 4), (3, 5), scale=0.3),
         case((2, 4, 3, 8), (2, 2, 7, 8), (2, 2, 7, 8), mask=Draw((2, 1, 3, 7))),
         case((1, 2, 1, 8), (1, 2, 1, 8), (1, 2, 1, 8)),
+        case((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)),
+        case((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6), causal=True),
         case((3, 4, 1, 8), (3, 2, 37, 8), (3, 2, 37, 8), lengths=_integers(3, low=1, below=38)),
         case((2, 2, 3, 8), (2, 2, 9, 8), (2, 2, 9, 8), causal=True, lengths=_integers(2, low=3, below=10)),
     ],

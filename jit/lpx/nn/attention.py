@@ -33,9 +33,9 @@ def attention(
     A bool mask marks what may be attended to, any other is added; it broadcasts to [..., heads, m, n]. The scale is
     1 / sqrt(d) unless given. Scores are kept in float32 or wider; a row that sees nothing is NaN.
 
-    `lengths`, integers [...], say how many of the n rows of k and v count, for each sample: those behind are not
-    looked at, whatever they hold. So one query meets a cache that is not full. `causal` lets row i see columns up to
-    i + length - m: the last row sees all that counts.
+    `lengths`, integers [...], say how many of the n rows of k and v count, for each sample: those behind have no
+    influence, unless v holds NaN or infinities there. So one query meets a cache that is not full. `causal` lets row i
+    see columns up to i + length - m: the last row sees all that counts.
 
     Raises: DTypeError, ShapeError.
     """
@@ -45,19 +45,24 @@ def attention(
     same_dtype("attention", query, key, value)
     _check_shapes(query, key, value)
     groups = _groups(query, key)
-    if groups > 1:
+    if _is_one(query.shape[-2]):
+        causal = False  # the only row is the last
+    shape = (*query.shape[:-1], value.shape[-1])
+    if groups > 1 and not causal and mask is None:
+        query = _rows_of_shared_heads(query, groups)
+    elif groups > 1:
         key, value = (_repeat_heads(x, groups) for x in (key, value))
     factor = 1 / math.sqrt(shapes.static(query.shape[-1:], "attention")[0]) if scale is None else float(scale)
     scores = (widened(query) * factor) @ widened(key).mT
     if mask is not None:
         given = trace.array(mask)
         scores = _hide(scores, as_bool(given)) if given.dtype.kind == "b" else scores + trace.cast(given, scores.dtype)
-    counted = None if lengths is None else _per_sample(scores, trace.array(lengths))
-    visible = _past(scores, counted) if causal else None
-    if counted is not None:
-        behind = _positions(scores, -1) < counted
-        visible = behind if visible is None else visible & behind
-    return trace.cast(_average(scores, widened(value), visible), query.dtype)
+    visible = _past(scores, None) if causal else None
+    if lengths is not None:
+        counted = _per_sample(scores, trace.array(lengths))
+        seen = _past(scores, counted) if causal else _positions(scores, -1) < counted
+        scores, visible = _hide(scores, seen), None
+    return reshaped(trace.cast(_average(scores, widened(value), visible), query.dtype), shape)
 
 
 def _average(scores: TracedArray, values: TracedArray, visible: TracedArray | None) -> TracedArray:
@@ -94,6 +99,16 @@ def _groups(query: TracedArray, key: TracedArray) -> int:
             f"{heads} heads of q for {shared} of k and v", hint="the latter must divide the former", span=capture()
         )
     return heads // shared
+
+
+def _is_one(extent: shapes.Dim) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def _rows_of_shared_heads(query: TracedArray, groups: int) -> TracedArray:
+    """The heads of a query that share one of the key as rows of one head, so that the key is read once for all."""
+    *lead, heads, rows, depth = query.shape
+    return reshaped(query, (*lead, heads // groups, groups * rows, depth))
 
 
 def _repeat_heads(x: TracedArray, groups: int) -> TracedArray:
