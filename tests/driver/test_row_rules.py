@@ -42,7 +42,8 @@ def test_the_next_row_is_asked_for_where_rows_come_from_far() -> None:
     far = default.default_schedule(te.lower(normalised(4096, 256)), HOST)
     near = default.default_schedule(te.lower(normalised(16, 256)), HOST)
     assert any("the next row of X asked for by P" in note for note in far.notes)
-    assert "prefetch" in str(far.schedule)
+    assert any("the place of C asked for by S" in note for note in far.notes)
+    assert str(far.schedule).count("prefetch") == 2
     assert "prefetch" not in str(near.schedule)
 
 

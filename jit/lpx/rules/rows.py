@@ -100,6 +100,7 @@ def _schedule_chain(schedule: Schedule, chain: list[str], last: str, machine: Cp
         schedule.compute_at(name, row)
     notes = inside_all(schedule, [*chain, last], row, machine)
     notes += _ask_for_next_row(schedule, [*chain, last], row, machine)
+    notes += _ask_for_results(schedule, chain, last, row, machine)
     shared = share(schedule, machine, [row], work)
     grouped = f", {group} at a time" if group > 1 else ""
     return f"row by row{grouped}{shared}; " + "; ".join(n for n in notes if n)
@@ -182,6 +183,25 @@ def _ask_for_next_row(schedule: Schedule, names: list[str], row: LoopHandle, mac
             if _is_next_row_behind(facts, load) and _size(load.buffer) > machine.l2.bytes // 2:
                 schedule.prefetch(name, load.buffer, steps[-1], prod(e or 0 for e in extents))
                 return [f"the next row of {load.buffer.name} asked for by {name}"]
+    return []
+
+
+def _ask_for_results(
+    schedule: Schedule, chain: list[str], last: str, row: LoopHandle, machine: CpuMachine
+) -> list[str]:
+    """While the last but one block runs along a row, ask for the lines that the last one writes.
+
+    A store to a line that is not in the nearest cache waits for it, and there are more of them than can wait.
+    """
+    target = facts_of(schedule.function)[last].target
+    if _size(target) <= machine.l2.bytes // 2:
+        return []
+    for name in reversed(chain):
+        loops = list(schedule.loops(name))
+        inside = loops[next(k for k, h in enumerate(loops) if h.var is row.var) + 1 :]
+        if len(inside) > 1 and schedule.loop_of(inside[-1]).kind == "vectorized":
+            schedule.prefetch(last, target, row, 0, over=inside[-2])
+            return [f"the place of {target.name} asked for by {name}"]
     return []
 
 
