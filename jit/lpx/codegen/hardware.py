@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lpx.codegen.builder import Builder
-from lpx.codegen.types import PTR, Type, Value, int32, value_type
+from lpx.codegen.types import PTR, Type, Value, int32, type_of, value_type
 from lpx.errors import CompileError
 from lpx.expr.nodes import Call
+from lpx.ir import traverse
+from lpx.ir.hardware import BF16_TILE_DOT, TILE_DOTS
+from lpx.ir.nodes import Stmt
 from lpx.records import record
+
+_TILE = Type("x86_amx", 1, "x86_amx")
+_I16 = type_of("i16")
+
+_TILE_OPERATIONS = frozenset(op.name for op in (*TILE_DOTS.values(), BF16_TILE_DOT))
 
 Emit = Callable[[Builder, Type, Sequence[Value]], Value]
 
@@ -36,6 +44,11 @@ def emit_hardware(b: Builder, call: Call, args: Sequence[Value]) -> Value:
     legal = sorted({form.lanes for form in forms if _has(b, form)})
     hint = f"this target has it for {', '.join(map(str, legal))} lanes" if legal else "this target does not have it"
     raise CompileError(f"{call.op.name} of {call.lanes} lanes is not an instruction of the target", hint=hint)
+
+
+def keeps_tiles(body: Stmt) -> bool:
+    """Whether tiles live on from one statement of `body` to another."""
+    return any(isinstance(e, Call) and e.op.name in _TILE_OPERATIONS for e in traverse.walk_expressions(body))
 
 
 def _has(b: Builder, form: Instruction) -> bool:
@@ -66,6 +79,23 @@ def _bfloat_dot(bits: int) -> Emit:
     return emit
 
 
+def _tile_dot(name: str) -> Emit:
+    """A product of tiles. Tiles are vectors as far as this file goes: LLVM keeps them in tile registers, configures
+    these, and turns loads and stores of whole tiles into those of the unit. It has to be told that a product touches no
+    memory: else every product would load its operands again.
+    """
+
+    def emit(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
+        tiles = [b.call(_TILE, f"llvm.x86.cast.vector.to.tile.{a.type.mangled}", [a]) for a in args]
+        rows, row_bytes = Value(_I16, "16"), Value(_I16, "64")
+        operands = [rows, row_bytes, row_bytes, *tiles]
+        callee = b.module.intrinsic(_TILE.text, f"llvm.{name}.internal", [a.type.text for a in operands])
+        made = b.emit(_TILE, f"call {_TILE.text} {callee}({', '.join(map(str, operands))}) memory(none)")
+        return b.call(kind, f"llvm.x86.cast.tile.to.vector.{kind.mangled}", [made])
+
+    return emit
+
+
 def _features(*alternatives: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(text.split()) for text in alternatives)
 
@@ -82,5 +112,7 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
         Instruction(8, _features("avx512bf16 avx512vl"), _bfloat_dot(256)),
         Instruction(16, _features("avx512bf16"), _bfloat_dot(512)),
     ),
+    **{op.name: (Instruction(256, _features("amx-int8"), _tile_dot(op.name)),) for op in TILE_DOTS.values()},
+    BF16_TILE_DOT.name: (Instruction(256, _features("amx-bf16"), _tile_dot(BF16_TILE_DOT.name)),),
 }
 """Forms of each hardware operation by name (`lpx.ir.hardware` says what each computes)."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from lpx.codegen import types
 from lpx.codegen.checks import INTERRUPTED
 from lpx.codegen.frame import Frame
+from lpx.codegen.hardware import keeps_tiles
 from lpx.codegen.integers import constant_of
 from lpx.codegen.streaming import stream_stores
 from lpx.codegen.types import I32, Value, int32, integer
 from lpx.ir import nodes as ir
+from lpx.ir import traverse
 
 
 def emit_sequence(frame: Frame, stmt: ir.Seq) -> None:
@@ -91,10 +93,22 @@ def _iterate(frame: Frame, stmt: ir.For, start: Value, end: Value, *, poll: bool
         if trips == 1:
             _iteration(frame, stmt, start, poll=poll)
         return
-    with frame.b.count(start, end) as index:
+    with frame.b.count(start, end, _advice(frame, stmt)) as index:
         frame.depth += 1
         _iteration(frame, stmt, index, poll=poll)
         frame.depth -= 1
+
+
+def _advice(frame: Frame, stmt: ir.For) -> str:
+    """Metadata of a loop. LLVM must not unroll one that keeps sums in tiles: it would move several iterations' tiles
+    into each other, and there are but eight, which can be copied through memory only.
+    """
+    is_innermost = not any(isinstance(s, ir.For | ir.While) for s in traverse.walk(stmt.body))
+    if not is_innermost or not keeps_tiles(stmt.body):
+        return ""
+    module = frame.kernel.module
+    rolled = module.metadata('!"llvm.loop.unroll.disable"')
+    return f", !llvm.loop {module.distinct(rolled)}"
 
 
 def _iteration(frame: Frame, stmt: ir.For, index: Value, *, poll: bool) -> None:

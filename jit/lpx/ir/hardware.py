@@ -97,6 +97,35 @@ def _dot_pair(total: float, left: Lanes, right: Lanes) -> float:
     return total
 
 
+def _tile_of_bytes(args: Sequence[Lanes]) -> list[int]:
+    """16 x 16 sums of 64 products each: rows of 64 elements by groups of 4 elements for each of 16 columns."""
+    total, left, right = args
+
+    def element(row: int, column: int) -> int:
+        products = (left[64 * row + k] * right[k // 4 * 64 + 4 * column + k % 4] for k in range(64))
+        return dtypes.int32.wrap(total[16 * row + column] + sum(products))
+
+    return [element(place // 16, place % 16) for place in range(len(total))]
+
+
+def _tile_of_pairs(args: Sequence[Lanes]) -> list[float]:
+    """16 x 16 sums of 32 products each: even and odd elements are added up apart, then both to the total."""
+    total, left, right = args
+
+    def element(row: int, column: int) -> float:
+        sums = [0.0, 0.0]
+        for k in range(32):
+            a, b = left[32 * row + k], right[k // 2 * 32 + 2 * column + k % 2]
+            sums[k % 2] = _flush(fma_float32(_flush(a), _flush(b), sums[k % 2]))
+        return _add_flushed(_flush(total[16 * row + column]), _add_flushed(*sums))
+
+    return [element(place // 16, place % 16) for place in range(len(total))]
+
+
+def _add_flushed(a: float, b: float) -> float:
+    return _flush(fma_float32(a, 1.0, b))
+
+
 def _flush(value: float) -> float:
     """The instruction takes and gives denormal numbers as zeros, whatever the thread's rounding mode."""
     return math.copysign(0.0, value) if abs(value) < 2.0**-126 else value
@@ -167,6 +196,24 @@ VNNI_DOT = register_hardware_op(_hardware("x86.vpdpbusd", 3), _vpdpbusd)
 
 BF16_DOT = register_hardware_op(_hardware("x86.vdpbf16ps", 3), _vdpbf16ps)
 """(float32 x n, bfloat16 x 2n, bfloat16 x 2n) -> float32 x n: each lane plus the two products of its pair."""
+
+TILE_DOTS = {
+    (left, right): register_hardware_op(_hardware(f"x86.{name}", 3), _tile_of_bytes)
+    for left, right, name in (
+        ("int8", "int8", "tdpbssd"),
+        ("int8", "uint8", "tdpbsud"),
+        ("uint8", "int8", "tdpbusd"),
+        ("uint8", "uint8", "tdpbuud"),
+    )
+}
+"""By element types: (int32 x 256, left x 1024, right x 1024) -> int32 x 256, a product of tiles with wrapping sums.
+
+A tile is 16 rows of 64 bytes as one vector. Left has a row of 64 elements for each row of the sums; right has, for each
+4 of these, 4 elements for each of the 16 columns (Intel SDM, AMX).
+"""
+
+BF16_TILE_DOT = register_hardware_op(_hardware("x86.tdpbf16ps", 3), _tile_of_pairs)
+"""(float32 x 256, bfloat16 x 512, bfloat16 x 512) -> float32 x 256: the same with pairs for groups of 4."""
 
 MMA_F16 = register_hardware_op(_hardware("nvvm.mma.m16n8k16.f32.f16", 3), _mma_m16n8k16, per_warp=True)
 """(float32 x 4, float16 x 8, float16 x 4) -> float32 x 4 in every lane of a warp: D = A B + C."""

@@ -19,7 +19,7 @@ def as_ramp(index: Expr) -> Expr:
     if index.lanes == 1 or not any(_divides_lanes(e) for e in traverse.walk(index)):
         return index
     lane = build.var("lane", index.dtype)
-    scalar = _one_lane(index, lane)
+    scalar = one_lane(index, lane)
     if scalar is None:
         return index
     analyzer = Analyzer().with_range(lane, 0, index.lanes)
@@ -38,7 +38,7 @@ def _divides_lanes(expr: Expr) -> bool:
     return isinstance(expr, Binary) and expr.op in ("floordiv", "floormod") and expr.lanes > 1
 
 
-def _one_lane(index: Expr, lane: Var) -> Expr | None:
+def one_lane(index: Expr, lane: Var) -> Expr | None:
     """A vector index as a scalar expression of the number of the lane; None where it is not arithmetic of ramps."""
 
     def visit(node: Expr) -> Expr | None:

@@ -15,6 +15,7 @@ from lpx.ir.verify import verify
 from lpx.passes.contract_accumulations import ContractAccumulations
 from lpx.passes.expand_math import ExpandMath
 from lpx.passes.flatten_buffers import FlattenBuffers
+from lpx.passes.interleave_loads import InterleaveLoads
 from lpx.passes.legalize_storage_types import LegalizeStorageTypes
 from lpx.passes.lower_blocks import LowerBlocks
 from lpx.passes.mask_loads import MaskLoads
@@ -46,6 +47,7 @@ CPU: tuple[Pass, ...] = (
     UnrollLoops(),
     PromoteAccumulators(),  # once every place of a tile has an access of its own
     MaskLoads(),  # after all simplification, which may drop a mask that a branch or select implies
+    InterleaveLoads(),  # with the masks of the loads
     LegalizeStorageTypes(),
     ExpandMath(),
     FlattenBuffers(),

@@ -185,7 +185,7 @@ def _indices(
                 yield from ((indices, analyzer, inner) for indices in _edges(access.indices))
     match stmt:
         case nodes.Store(buffer=b, indices=indices) | nodes.AtomicUpdate(buffer=b, indices=indices) if b is buffer:
-            yield indices, analyzer, inner
+            yield from ((edge, analyzer, inner) for edge in _edges(indices))
         case nodes.AsyncCopy() | nodes.CallFunction() if _uses(stmt, buffer):
             yield (), analyzer, inner
         case For(var=var) | nodes.Let(var=var):

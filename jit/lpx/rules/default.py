@@ -17,7 +17,19 @@ from dataclasses import dataclass, field
 
 from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
-from lpx.rules import bilinear, convolution, crossing, elementwise, inlining, products, reduction, rows, strips, windows
+from lpx.rules import (
+    bilinear,
+    convolution,
+    crossing,
+    dotted,
+    elementwise,
+    inlining,
+    products,
+    reduction,
+    rows,
+    strips,
+    windows,
+)
 from lpx.rules.facts import facts_of
 from lpx.schedule import queries
 from lpx.schedule.schedule import Schedule, create_schedule
@@ -26,7 +38,14 @@ from lpx.target import CpuMachine, Target
 Rule = Callable[[Schedule, str, CpuMachine], str]
 """Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
 
-RULES: tuple[Rule, ...] = (convolution.apply, products.apply, reduction.apply, crossing.apply, elementwise.apply)
+RULES: tuple[Rule, ...] = (
+    dotted.apply,
+    convolution.apply,
+    products.apply,
+    reduction.apply,
+    crossing.apply,
+    elementwise.apply,
+)
 """What a block by itself may be, the most special first."""
 
 

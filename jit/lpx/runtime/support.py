@@ -23,6 +23,7 @@ from lpx.runtime import emitted, objects
 from lpx.runtime.cache import default_cache, digest
 from lpx.runtime.cores import available_cores
 from lpx.runtime.emitted.layout import CPYTHON_FUNCTIONS, MAX_THREADS, SPIN_NANOSECONDS
+from lpx.target import host
 
 THREAD_SYMBOLS = ("lpx_pool_configure", "lpx_pool_size", "lpx_pool_started", "lpx_pool_reset", "lpx_long_reset")
 KERNEL_SYMBOLS = (
@@ -48,6 +49,7 @@ def compile_support(triple: str) -> bytes:
 @functools.cache
 def support_library() -> objects.LinkedObject:
     """The support library of this process; resets itself in forked children."""
+    host.may_use_tiles()  # before any thread of the pool, and whether or not code comes from the disk cache
     data = compile_support(objects.host_triple())
     library = objects.link_object(data, [*THREAD_SYMBOLS, *KERNEL_SYMBOLS, *_ENTRY_SYMBOLS])
     library.keep_forever()

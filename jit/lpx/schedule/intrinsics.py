@@ -6,7 +6,7 @@ statements around one hardware operation (its implementation). Tests compare the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from lpx import dtypes, te
@@ -103,14 +103,58 @@ def _row_dot(lanes: int, group: int, left: str, right: str, total: str) -> Funct
     )
 
 
-def _group_dot(op: Op, lanes: int, group: int) -> Implementation:
-    """One dot product of a group per lane: the group of A for every lane, that of B for its own."""
+def _group_dot(op: Op, lanes: int, group: int, *, swapped: bool = False) -> Implementation:
+    """One dot product of a group per lane: the group of A for every lane, that of B for its own.
+
+    `swapped`: the instruction takes B before A.
+    """
 
     def implementation(tiles: Mapping[str, Tile], _: Expr) -> Stmt:
         own, element = build.ramp(0, 1, lanes), build.ramp(0, 1, lanes * group)
         a = build.shuffle([tiles["A"].load(0, build.ramp(0, 1, group))], tuple(range(group)) * lanes)
         b = tiles["B"].load(element // group, element % group)
-        return tiles["C"].store(build.hardware_call(op, [tiles["C"].load(own, 0), a, b]), own, 0)
+        factors = [b, a] if swapped else [a, b]
+        return tiles["C"].store(build.hardware_call(op, [tiles["C"].load(own, 0), *factors]), own, 0)
+
+    return implementation
+
+
+def _tile_product(group: int, left: str, right: str, total: str) -> Function:
+    """C[i, j] += sum of A[i, q, k] * B[q, j, k] over 16 groups q of k, of 16 x 16 elements."""
+    a, b = te.placeholder((16, 16, group), left, name="A"), te.placeholder((16, 16, group), right, name="B")
+    q, k = te.reduce_axis(16, name="q"), te.reduce_axis(group, name="k")
+
+    def element(i: te.Scalar, j: te.Scalar) -> Expr:
+        return te.sum(te.cast(a[i, q, k], total) * te.cast(b[q, j, k], total), axis=[q, k])
+
+    return te.lower(te.compute((16, 16), element, name="C"), [a, b])
+
+
+def _whole_tile(tile: Tile, steps: Sequence[int], size: int, operation: str) -> tuple[Expr, ...]:
+    """The indices of all `size` elements of a tile that lies in one piece along its buffer's last dimension.
+
+    `steps` says how far apart neighbours along each loop of the description must be.
+    """
+    if any(any(others) for others in tile.steps[:-1]) or list(tile.steps[-1]) != list(steps):
+        raise AccessError(
+            f"{operation} takes tiles in one piece, and those of {tile.buffer.name} are not",
+            hint=f"pack it or transform its layout, such that {size} elements in a row are a tile",
+        )
+    return (*tile.indices[:-1], build.ramp(tile.indices[-1], 1, size))
+
+
+def _tile_dot(op: Op, group: int) -> Implementation:
+    """One product of tiles, each a vector."""
+
+    def implementation(tiles: Mapping[str, Tile], _: Expr) -> Stmt:
+        row = 16 * group
+        places = {
+            "C": _whole_tile(tiles["C"], (16, 1, 0, 0), 256, op.name),
+            "A": _whole_tile(tiles["A"], (row, 0, group, 1), 16 * row, op.name),
+            "B": _whole_tile(tiles["B"], (0, group, row, 1), 16 * row, op.name),
+        }
+        total, a, b = (build.load(tiles[name].buffer, places[name]) for name in "CAB")
+        return Store(tiles["C"].buffer, places["C"], build.hardware_call(op, [total, a, b]))
 
     return implementation
 
@@ -165,6 +209,7 @@ def _register(
 
 
 _bytes = partial(_row_dot, group=4, left="uint8", right="int8", total="int32")
+_swapped = partial(_row_dot, group=4, left="int8", right="uint8", total="int32")
 _pairs = partial(_row_dot, group=2, left="bfloat16", right="bfloat16", total="float32")
 _halves, _bfloats = partial(_matrix_product, "float16"), partial(_matrix_product, "bfloat16")
 for _lanes in (4, 8, 16):
@@ -172,8 +217,22 @@ for _lanes in (4, 8, 16):
         f"x86.vpdpbusd.{_lanes}", partial(_bytes, _lanes), _group_dot(hardware.VNNI_DOT, _lanes, 4), per_warp=False
     )
     _register(
+        f"x86.vpdpbusd.{_lanes}.swapped",
+        partial(_swapped, _lanes),
+        _group_dot(hardware.VNNI_DOT, _lanes, 4, swapped=True),
+        per_warp=False,
+    )
+    _register(
         f"x86.vdpbf16ps.{_lanes}", partial(_pairs, _lanes), _group_dot(hardware.BF16_DOT, _lanes, 2), per_warp=False
     )
+for (_left, _right), _op in hardware.TILE_DOTS.items():
+    _register(_op.name, partial(_tile_product, 4, _left, _right, "int32"), _tile_dot(_op, 4), per_warp=False)
+_register(
+    hardware.BF16_TILE_DOT.name,
+    partial(_tile_product, 2, "bfloat16", "bfloat16", "float32"),
+    _tile_dot(hardware.BF16_TILE_DOT, 2),
+    per_warp=False,
+)
 _register("nvvm.mma.f16", _halves, _mma(hardware.MMA_F16), per_warp=True)
 _register("nvvm.mma.bf16", _bfloats, _mma(hardware.MMA_BF16), per_warp=True)
 _register("nvvm.ldmatrix.mma.f16", _halves, _mma_of_rows, per_warp=True)

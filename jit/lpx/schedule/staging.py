@@ -29,7 +29,7 @@ def resolve_buffer(edit: Edit, which: BufferLike, among: Iterable[Buffer]) -> Bu
     if isinstance(which, str):
         block = queries.live_blocks(edit.function).get(which)
         written: set[Buffer] = set() if block is None else traverse.written_buffers(block)
-        found = [b for b in choices if b in written] or [b for b in choices if b.name == which]
+        found = [b for b in choices if b.name == which] or [b for b in choices if b in written]
     else:
         meant = which.buffer if isinstance(which, Tensor) else which
         found = [b for b in choices if b is meant] or [b for b in choices if b.name == meant.name]

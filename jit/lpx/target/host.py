@@ -5,9 +5,11 @@ LLVM answers for the processor, Linux's sysfs for caches and cores. Everything i
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from lpx.target.machine import Cache
 
 _CPUS = Path("/sys/devices/system/cpu")
 _HUGE_PAGE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18  # of Linux on x86-64: asm/unistd_64.h, asm/prctl.h
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -34,12 +37,29 @@ def processor() -> Processor:
     from llvmlite import binding
 
     features: dict[str, bool] = dict(binding.get_host_cpu_features())
+    if features.get("amx-tile") and not may_use_tiles():
+        features = {name: present and not name.startswith("amx-") for name, present in features.items()}
     return Processor(
         str(binding.get_process_triple()),
         str(binding.get_host_cpu_name()),
         frozenset(name for name, present in features.items() if present),
         ",".join(("+" if present else "-") + name for name, present in sorted(features.items())),
     )
+
+
+@lru_cache(maxsize=1)
+def may_use_tiles() -> bool:
+    """Asks the system to keep the tile registers of AMX for every thread of this process, present and future.
+
+    Linux grants them on request only, since they are 8 KB for each thread; code that used them without would be
+    stopped. What this gives is remembered: the request stands for the whole process and those it forks.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    if os.uname().machine != "x86_64":
+        return False
+    system = ctypes.CDLL(None)
+    return bool(system.syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0)
 
 
 class Topology(NamedTuple):

@@ -192,7 +192,16 @@ class Compiled:
                 hint="make it the whole value of a store, a let or an evaluate",
             )
         operands = tuple(self._all(a) for a in expr.args)
-        return lambda env, i: meaning.apply([operand(env) for operand in operands])[i if expr.lanes > 1 else 0]
+        slot = self._slots.new()  # an operation computes all its lanes at once
+        self._kept.append(slot)
+
+        def lane(env: Env, i: int) -> Value:
+            known = env[slot]
+            if not known:
+                known.update(enumerate(meaning.apply([operand(env) for operand in operands])))
+            return known[i if expr.lanes > 1 else 0]
+
+        return lane
 
 
 def _halve(values: list[Value], function: scalars.Function2) -> Value:
@@ -224,16 +233,12 @@ _COMPILERS: dict[type[Expr], Callable[[Compiled, Any], Lane]] = {
 
 
 def _uses(roots: Sequence[Expr]) -> dict[Expr, int]:
-    """How often each node is asked for, operands before users; a scalar in a vector is asked for by every lane, and a
-    hardware operation computes all its lanes at once.
-    """
+    """How often each node is asked for, operands before users; a scalar in a vector is asked for by every lane."""
     uses: dict[Expr, int] = {}
     for root in roots:
         for expr in traverse.walk(root):
             if expr not in uses:
-                uses[expr] = (
-                    expr.lanes if isinstance(expr, nodes.Call) and expr.op.kind in ("hardware", "extern") else 0
-                )
+                uses[expr] = 0
                 for child in traverse.children(expr):
                     uses[child] += expr.lanes if expr.lanes > child.lanes or isinstance(expr, nodes.Shuffle) else 1
         uses[root] += 1
