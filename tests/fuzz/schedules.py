@@ -139,6 +139,16 @@ def _fuse(s: Schedule, d: Dice) -> None:
     s.fuse(*nest[start : start + d.one_of((2, 2, 3))])
 
 
+def _merge(s: Schedule, d: Dice) -> None:
+    """Loops at one depth around blocks that follow each other."""
+    names = s.blocks()
+    at, depth = d.draw(st.integers(0, len(names) - 1)), d.one_of((0, 0, 1))
+    first, second = (s.loops(b)[depth:] for b in (names[at], names[(at + 1) % len(names)]))
+    if not first or not second:
+        raise NestingError("no loops side by side")
+    s.merge(first[0], second[0])
+
+
 def _tile(s: Schedule, d: Dice) -> None:
     nest = d.nest()
     rows, columns = (d.draw(st.permutations(nest)) * 2)[:2]
@@ -257,6 +267,7 @@ def _async_copy(s: Schedule, d: Dice) -> None:
 ACTIONS: dict[str, tuple[int, Callable[[Schedule, Dice], object]]] = {
     "split": (6, _split),
     "fuse": (3, _fuse),
+    "merge": (4, _merge),
     "tile": (3, _tile),
     "reorder": (4, _reorder),
     "partition": (2, lambda s, d: s.partition(d.loop(), d.draw(st.integers(0, 9)))),

@@ -140,12 +140,23 @@ def _partition(s: Schedule, rng: Rng) -> None:
     s.partition(_loop(s, rng), rng.randint(0, 4))
 
 
+def _merge(s: Schedule, rng: Rng) -> None:
+    """Loops at one depth around blocks that follow each other, or any two."""
+    names = s.blocks()
+    at = rng.randrange(len(names))
+    depth = rng.randrange(2)
+    first, second = (s.loops(b)[depth:] for b in (names[at], names[(at + 1) % len(names)]))
+    if first and second:
+        s.merge(first[0], second[0])
+
+
 ACTIONS: dict[str, Callable[[Schedule, Rng], object]] = {
     "split": _split,
     "fuse": _fuse,
     "tile": _tile,
     "reorder": _reorder,
     "partition": _partition,
+    "merge": _merge,
     "add_unit_loop": lambda s, rng: s.add_unit_loop(_loop(s, rng)),
     "vectorize": lambda s, rng: s.vectorize(_loop(s, rng)),
     "unroll": lambda s, rng: s.unroll(_loop(s, rng)),

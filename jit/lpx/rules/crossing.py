@@ -40,7 +40,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     facts = facts_of(schedule.function)[name]
     if facts.is_reduction or not facts.is_plain or not facts.axes("spatial") or not facts.writes_in_order():
         return ""
-    crossing = _crossing(facts)
+    crossing = crossing_reads(facts)
     if not crossing:
         return ""
     across = next(iter(crossing.values()))
@@ -51,7 +51,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     return _tiled(schedule, facts, across, machine)
 
 
-def _crossing(facts: BlockFacts) -> dict[Load, int]:
+def crossing_reads(facts: BlockFacts) -> dict[Load, int]:
     """Reads that walk along another axis in memory than the result is written, and the positions of that axis."""
     spatial = facts.axes("spatial")
     found: dict[Load, int] = {}

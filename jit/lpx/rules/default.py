@@ -3,7 +3,8 @@
     1. inline what is cheap to compute again (`inlining`);
     2. run tiles of bilinear algorithms through all their steps (`bilinear`), and strips of rows from one contraction to
        the next (`strips`);
-    3. gather windows with what makes them (`windows`), and chains of row operations under one loop over rows (`rows`);
+    3. gather windows with what makes them (`windows`), chains of row operations under one loop over rows (`rows`), and
+       the steps of a scan under loops over its elements (`recurrences`);
     4. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
 A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
@@ -25,6 +26,7 @@ from lpx.rules import (
     elementwise,
     inlining,
     products,
+    recurrences,
     reduction,
     rows,
     strips,
@@ -74,6 +76,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     grouped = strips.gather(made.schedule, chains, machine, made.notes)
     grouped = windows.gather(made.schedule, machine, made.notes, grouped)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
+    grouped = recurrences.gather(made.schedule, machine, made.notes, grouped)
     for name in facts_of(made.schedule.function):
         if name not in grouped and not _is_scheduled(made.schedule, name):
             _apply_first(made, name, RULES, machine)

@@ -123,14 +123,17 @@ class BlockFacts:
     def writes_in_order(self) -> bool:
         """Whether the block stores at its own axes, in order: the last one, a spatial one, is contiguous.
 
-        Axes along which it is a step of a scan may be missing.
+        Axes along which it is a step of a scan may be missing, or run backwards.
         """
         (store, *_) = self.stores
-        spatial = self.axes("spatial")
         named = [i for i in store.indices if not isinstance(i, Const)]
-        steps = [a for a in self.axes("sequential") if any(i is a.var for i in named)]
-        axes = (*steps, *spatial)
-        return len(named) == len(axes) and all(i is a.var for i, a in zip(named, axes, strict=True))
+        used = [(i, expr_traverse.free_vars(i)) for i in named]
+        steps = [a for a in self.axes("sequential") if any(v == frozenset({a.var}) for _, v in used)]
+        spatial = self.axes("spatial")
+        if len(named) != len(steps) + len(spatial):
+            return False
+        in_time = all(v == frozenset({a.var}) for (_, v), a in zip(used, steps, strict=False))
+        return in_time and all(i is a.var for i, a in zip(named[len(steps) :], spatial, strict=True))
 
     def stride(self, indices: Sequence[Expr], buffer: Buffer, var: Var) -> int | None:
         """By how many elements an access moves when `var` grows by 1; None when that varies or is not known."""

@@ -16,6 +16,7 @@ from lpx.schedule import (
     inlining,
     kinds,
     layouts,
+    merging,
     padding,
     parallel_regions,
     pipelining,
@@ -54,6 +55,7 @@ class Schedule(Session):
     reorder = nest.reorder
     add_unit_loop = nest.add_unit_loop
     partition = nest.partition
+    merge = merging.merge
 
     vectorize = kinds.vectorize
     unroll = kinds.unroll

@@ -31,6 +31,8 @@ def _running(name: str, combine: Combine, identity: Callable[[DType], float]) ->
         values = te.scan(
             x.shape[axis], (others, _constantly(start)), _step(steps, others, combine), keep="all", reverse=reverse
         )
+        if axis == 0 and not flag(attrs, "exclusive"):
+            return (values,)
         extent = build.as_expr(x.shape[axis])
 
         def at(*i: Expr) -> Expr:
