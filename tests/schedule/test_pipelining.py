@@ -5,6 +5,7 @@ import re
 import pytest
 
 from lpx import te
+from lpx.ir import traverse
 from lpx.schedule import LoopHandle, Schedule, create_schedule
 from lpx.schedule.errors import (
     AccessError,
@@ -192,14 +193,34 @@ def test_prefetch_over_an_inner_loop(golden: Golden) -> None:
 
 def test_prefetch_spreads_lines_evenly() -> None:
     """Four rows of four lines in eight iterations: two requests in each, every line once."""
-    s = create_schedule(matmul(8, 8, 64))
+    s = create_schedule(matmul(12, 8, 128))
+    i, j, r = s.loops("C")
+    i_o, i_i = s.split(i, 4)
+    j_o, j_i = s.split(j, 64)
+    s.reorder(j_o, i_o, r, i_i, j_i)
+    s.prefetch("C", "C", i_o, over=r)
+    text = str(s)
+    assert "for line in 0..2 unroll" in text
+    assert re.search(r"&C\[min\(i_o \+ 1, 2\) \* 4 \+ .*r.*, j_o \* 64 \+ \(r \* 2 \+ line\) % 4 \* 16\]", text), text
+
+
+def test_prefetch_counts_lines_of_whole_rows_on() -> None:
+    """Four whole rows of four lines are sixteen lines one after another."""
+    s = create_schedule(matmul(12, 8, 64))
     i, j, r = s.loops("C")
     i_o, i_i = s.split(i, 4)
     s.reorder(i_o, r, i_i, j)
     s.prefetch("C", "C", i_o, over=r)
-    text = str(s)
-    assert "for line in 0..2 unroll" in text
-    assert re.search(r"&C\[\(i_o \+ 1\) \* 4 \+ .*r.*, \(r \* 2 \+ line\) % 4 \* 16\]", text), text
+    assert "&C[min(i_o + 1, 2) * 4, (r * 2 + line) * 16]" in str(s)
+
+
+def test_a_prefetch_writes_nothing() -> None:
+    """Else what constants are packed into would not be known to be ready before the first call."""
+    s = create_schedule(matmul(4, 6, 32))
+    i, j, r = s.loops("C")
+    s.reorder(i, r, j)
+    s.prefetch("C", "B", i, over=r)
+    assert [b.name for b in traverse.written_buffers(s.function.body)] == ["C"]
 
 
 def test_a_prefetch_is_no_dependence() -> None:

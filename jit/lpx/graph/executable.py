@@ -22,6 +22,7 @@ from lpx.expr.nodes import Expr, Var
 from lpx.graph import aliases, memory
 from lpx.graph.builder import define_graph
 from lpx.graph.flattening import flatten_products
+from lpx.graph.grouping import separate_groups
 from lpx.graph.nodes import Graph, Value, print_graph
 from lpx.graph.partition import Group, partition
 from lpx.graph.permutations import merge_permuted_axes
@@ -83,7 +84,8 @@ def _kernel_graphs(graph: Graph, target: Target, strict: bool) -> tuple[list[Gra
 
     A graph of one kernel keeps its inputs, used or not.
     """
-    inner = aliases.without_outer_reshapes(merge_permuted_axes(flatten_products(graph)))
+    inner = merge_permuted_axes(separate_groups(flatten_products(graph)))
+    inner = aliases.without_outer_reshapes(inner)
     if not strict:
         inner = use_winograd(inner, inner.constants, target.cpu)
     symbolic = any(isinstance(d, Var) for v in graph.inputs for d in v.shape)

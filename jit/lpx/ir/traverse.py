@@ -14,6 +14,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import AddressOf, Expr, Load, Var
 from lpx.ir import nodes
+from lpx.ir.hardware import is_prefetch
 from lpx.ir.nodes import Stmt
 from lpx.records import replace
 
@@ -205,7 +206,7 @@ def written_buffers(stmt: Stmt) -> set[Buffer]:
                 found.add(buffer)
             case nodes.CallFunction(buffers=buffers):
                 found.update(buffers)
-            case nodes.Evaluate(value=value):
+            case nodes.Evaluate(value=value) if not is_prefetch(node):
                 found.update(e.buffer for e in expr_traverse.accesses(value) if isinstance(e, AddressOf))
             case _:
                 pass

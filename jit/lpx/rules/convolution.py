@@ -2,9 +2,10 @@
 
 Lanes run over filters, whatever the layout of the result: windows of any stride, dilation or width are then read one
 number at a time, and no lane is lost where a row of pixels is short. Filters are packed so that the lanes of a tile lie
-side by side; a tile of the result is kept as [pixels, filters] and turned round when it is stored. Direct convolution
-in register tiles follows Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD
-Architectures" (2018).
+side by side; a tile of the result is kept as [pixels, filters] and turned round when it is stored. Where a panel of
+filters does not stay in the first cache, some channels are taken at a time: their part of the image is padded just
+before, and the filters and pixels that come next are prefetched meanwhile. Direct convolution in register tiles follows
+Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures" (2018).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from math import prod
 
 from lpx.expr import build
 from lpx.expr import traverse as expr_traverse
+from lpx.expr.buffer import Buffer
 from lpx.expr.nodes import Axis, Const, Var
 from lpx.records import record
 from lpx.rules import contraction
 from lpx.rules.contraction import Contraction
-from lpx.rules.elementwise import share
-from lpx.rules.facts import extent_of, facts_of, follower
+from lpx.rules.elementwise import share, split_vector
+from lpx.rules.facts import extent_of, facts_of, follower, sole_maker
 from lpx.schedule import queries
 from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
@@ -32,6 +34,9 @@ SPARE = 3
 
 PANEL_SHARE = 45
 """Percent of the first cache that filters of one part of the sum may take: the rest is for pixels and sums."""
+
+SUMS_SHARE = 4
+"""The part of the second cache, one over this, that sums may take while parts are added."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,24 @@ class Tile:
     channels: int
 
 
+@record
+class _Blocks:
+    """Sizes of what is computed part by part: `rows` x `columns` pixels, `filters`."""
+
+    filters: int
+    rows: int
+    columns: int
+
+
 def recognise(found: Contraction) -> Convolution | None:
     """The convolution that a contraction is: filters indexed by axes alone, the other operand through windows."""
     own = [a for a in found.facts.block.axes if any(i is a.var for i in found.row_operand.indices)]
     walked = [a for a in found.facts.axes("spatial") if _is_windowed(found, a)]
     plain = len(own) == len(found.row_operand.indices) and all(isinstance(a.extent, Const) for a in own)
-    if not walked or not plain or found.row is None or [a for a in own if a.kind == "spatial"] != [found.row]:
+    image = {v for i in found.column_operand.indices for v in expr_traverse.free_vars(i)}
+    if not walked or not plain or [a for a in own if a.kind == "spatial" and a.var not in image] != [found.row]:
         return None
-    if any(not isinstance(a.extent, Const) for a in found.inner):
+    if found.row is None or any(not isinstance(a.extent, Const) for a in found.inner):
         return None
     rows = [a for a in walked if a is not found.column]
     return Convolution(found, found.row, rows[-1] if rows else None, found.column)
@@ -91,9 +106,14 @@ def _is_windowed(found: Contraction, axis: Axis) -> bool:
 
 
 def pays(conv: Convolution, machine: CpuMachine) -> bool:
-    """Whether filters fill at least half of a vector, and there is something to add up."""
+    """Whether filters fill vectors, or half of one where windows would fill it badly, and there is something to add."""
     lanes = machine.lanes(conv.contraction.facts.target.dtype.bits)
-    return 2 * extent_of(conv.filter.extent) >= lanes > 1 and prod(extent_of(a.extent) for a in conv.summed) > 1
+    filters, width = extent_of(conv.filter.extent), extent_of(conv.column.extent)
+    image = conv.contraction.column_operand
+    stride = conv.contraction.facts.stride(image.indices, image.buffer, conv.column.var)
+    dense = stride == 1 and 4 * width >= 3 * lanes * -(-width // lanes)
+    enough = 4 * filters >= 3 * lanes or (2 * filters >= lanes and not dense)
+    return enough and lanes > 1 and prod(extent_of(a.extent) for a in conv.summed) > 1
 
 
 def choose_tile(conv: Convolution, machine: CpuMachine) -> Tile:
@@ -107,7 +127,8 @@ def choose_tile(conv: Convolution, machine: CpuMachine) -> Tile:
     channels, *taps = (extent_of(a.extent) for a in conv.summed)
     step = prod(taps) * vectors * machine.vector_bits // 8
     most = max(1, machine.l1d.bytes * PANEL_SHARE // 100 // step)
-    depth = contraction.divide_evenly(channels, most)
+    exact = max(d for d in range(1, min(channels, most) + 1) if channels % d == 0)
+    depth = exact if 2 * exact > most or exact == channels else contraction.divide_evenly(channels, most)
     return Tile(max(1, min(height, pixels // columns)), columns, vectors * lanes, depth)
 
 
@@ -139,29 +160,11 @@ class _Plan:
 
     def apply(self) -> str:
         """Schedule the convolution; what was done, in words."""
-        schedule, conv, tile = self.schedule, self.conv, self.tile
-        self._pack_filters()
+        packed = self._pack_filters()
         self._filters_last()
-        loops = self._host_loops()
-        filters, in_filters = self._cut(loops.pop(conv.filter, None), tile.filters)
-        down, across = loops.pop(conv.row, None) if conv.row else None, loops.pop(conv.column, None)
-        rows, in_rows = self._cut(down, self._block_rows() if self.is_blocked else tile.rows)
-        columns, in_columns = ([], [across] if across else []) if self.is_blocked else self._cut(across, tile.columns)
-        pixels = [*loops.values(), *rows, *columns]
-        first = [*filters, *pixels] if self._filters_stream() else [*pixels, *filters]
-        inside = [*in_rows, *in_filters, *in_columns]
-        if not first:
-            first = [schedule.add_unit_loop(inside[0])]
-        schedule.reorder(*first, *inside)
-        schedule.compute_at(conv.name, first[-1])
-        self._sum(first[-1])
-        self._store(in_rows, in_filters, in_columns)
-        shared = share(schedule, self.machine, first, conv.contraction.facts.runs)
-        return (
-            f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters"
-            + (f", {tile.channels} channels at a time" if self.is_blocked else "")
-            + shared
-        )
+        note = self._by_parts(packed) if self.is_blocked else self._at_once(packed)
+        tile = self.tile
+        return f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters{note}"
 
     @property
     def is_blocked(self) -> bool:
@@ -169,32 +172,106 @@ class _Plan:
         taps = prod(extent_of(a.extent) for a in self.conv.summed[1:])
         return taps > 1 and self.tile.channels < extent_of(self.conv.summed[0].extent)
 
-    def _block_rows(self) -> int:
-        """Rows of pixels, whole tiles of them, whose sums stay in the second cache while parts of the sum are added."""
-        row = extent_of(self.conv.column.extent) * self.tile.filters * self.conv.contraction.facts.target.dtype.itemsize
-        most = max(1, self.machine.l2.bytes // 8 // row // self.tile.rows) * self.tile.rows
-        height = 1 if self.conv.row is None else extent_of(self.conv.row.extent)
-        return -(-contraction.divide_evenly(height, most) // self.tile.rows) * self.tile.rows
+    def _at_once(self, packed: Buffer) -> str:
+        """All of the sum of a tile in registers: batches, then filters and pixels in tiles.
 
-    def _pack_filters(self) -> None:
-        """Copy filters into panels: [panel, summed axes in their order, filter of the panel]."""
+        Filters go outside where all of them together do not stay in the second cache: each panel is then used up.
+        """
+        schedule, conv, tile = self.schedule, self.conv, self.tile
+        loops = self._host_loops()
+        filters, in_filters = self._cut(loops.pop(conv.filter, None), tile.filters)
+        rows, in_rows = self._cut(loops.pop(conv.row, None) if conv.row else None, tile.rows)
+        columns, in_columns = self._cut(loops.pop(conv.column, None), tile.columns)
+        pixels = [*loops.values(), *rows, *columns]
+        stream = self._filter_bytes() > self.machine.l2.bytes // 2
+        first = [*filters, *pixels] if stream else [*pixels, *filters]
+        inside = [*in_rows, *in_filters, *in_columns]
+        if not first:
+            first = [schedule.add_unit_loop(inside[0])]
+        schedule.reorder(*first, *inside)
+        schedule.compute_at(conv.name, first[-1])
+        summed, pixels, lanes = self._loops_of_sum(first[-1])
+        schedule.reorder(*summed, *pixels, lanes)
+        if stream and filters and self._is_constant:
+            schedule.prefetch(conv.name, packed, filters[0], over=summed[0])
+        self._finish_sum(summed[0], pixels, lanes)
+        self._store(in_rows, in_filters, in_columns)
+        return share(schedule, self.machine, first, conv.contraction.facts.runs)
+
+    def _by_parts(self, packed: Buffer) -> str:
+        """Some channels at a time, for a block of rows and filters: batches, blocks, parts; then panels and tiles."""
+        schedule, conv, tile = self.schedule, self.conv, self.tile
+        loops = self._host_loops()
+        blocks = self._choose_blocks()
+        groups, in_group = self._cut(loops.pop(conv.filter, None), blocks.filters)
+        rows, in_rows = self._cut(loops.pop(conv.row, None) if conv.row else None, blocks.rows)
+        columns, in_columns = self._cut(loops.pop(conv.column, None), blocks.columns)
+        panels, in_panel = self._cut(in_group[0] if in_group else None, tile.filters)
+        first = [*loops.values(), *groups, *rows, *columns]
+        inside = [*in_rows, *panels, *in_panel, *in_columns]
+        if not first:
+            first = [schedule.add_unit_loop(inside[0])]
+        schedule.reorder(*first, *inside)
+        schedule.compute_at(conv.name, first[-1])
+        self._sum_of_parts(first[-1], packed)
+        self._store(in_rows, in_panel, in_columns)
+        shared = share(schedule, self.machine, first, conv.contraction.facts.runs)
+        return f", {tile.channels} channels at a time{shared}"
+
+    def _choose_blocks(self) -> _Blocks:
+        """Blocks whose sums stay in the second cache, enough of them for all threads: the larger operand is cut up."""
+        conv, tile, itemsize = self.conv, self.tile, self.conv.contraction.facts.target.dtype.itemsize
+        count, width = extent_of(conv.filter.extent), extent_of(conv.column.extent)
+        height = 1 if conv.row is None else extent_of(conv.row.extent)
+        batches = prod(extent_of(a.extent) for a in conv.spatial) // max(1, count * width * height)
+        panels = -(-count // tile.filters)
+        room = self.machine.l2.bytes // SUMS_SHARE
+        pieces = -(-width * height * panels * tile.filters * itemsize // room)
+        if batches * pieces % self.machine.cores:
+            pieces = -(-pieces // self.machine.cores) * self.machine.cores
+        if self._filter_bytes() > self._image_bytes() // batches:
+            panels = -(-panels // min(pieces, panels))
+            pieces = -(-width * height * panels * tile.filters * itemsize // room)
+        if height > 1:
+            rows = -(-contraction.divide_evenly(height, -(-height // pieces)) // tile.rows) * tile.rows
+            return _Blocks(panels * tile.filters, rows, width)
+        columns = -(-contraction.divide_evenly(width, -(-width // pieces)) // tile.columns) * tile.columns
+        return _Blocks(panels * tile.filters, height, columns)
+
+    def _filter_bytes(self) -> int:
+        return _bytes(self.conv.contraction.row_operand.buffer)
+
+    def _image_bytes(self) -> int:
+        return _bytes(self.conv.contraction.column_operand.buffer)
+
+    @property
+    def _is_constant(self) -> bool:
+        """Whether every extent is known, so that it is known how many lines to prefetch."""
+        return all(isinstance(a.extent, Const) for a in self.conv.contraction.facts.block.axes)
+
+    def _pack_filters(self) -> Buffer:
+        """Copy filters into panels: [groups, panel, summed axes in their order, filter of the panel]; the copy."""
         load, size, schedule = self.conv.contraction.row_operand, self.tile.filters, self.schedule
         variables = tuple(build.var(f"i{k}") for k in range(len(load.indices)))
         place = dict(zip(load.indices, variables, strict=True))
         lane = place[self.conv.filter.var]
-        targets = (lane // size, *(place[a.var] for a in self.conv.summed), lane % size)
+        summed = [place[a.var] for a in self.conv.summed]
+        groups = [place[a.var] for a in self.conv.spatial if a.var in place and a is not self.conv.filter]
+        targets = (*groups, lane // size, *summed, lane % size)
         copy = schedule.pack(self.conv.name, load.buffer, IndexMap(variables, targets))
         *around, vector = schedule.loops(copy)
-        share(schedule, self.machine, around, facts_of(schedule.function)[copy.name].runs)
+        facts = facts_of(schedule.function)[copy.name]
+        share(schedule, self.machine, around, facts.runs)
         schedule.vectorize(vector)
+        return facts.target
 
     def _filters_last(self) -> None:
-        """Keep the result with filters next to each other."""
+        """Keep the result with filters next to each other, those of a panel by themselves if several run at a time."""
         places = {a: build.var(f"i{k}") for k, a in enumerate(self.conv.spatial)}
-        moved = [v for a, v in places.items() if a is not self.conv.filter]
-        self.schedule.transform_layout(
-            self.conv.name, IndexMap(tuple(places.values()), (*moved, places[self.conv.filter]))
-        )
+        pixels = [v for a, v in places.items() if a is not self.conv.filter]
+        place, size = places[self.conv.filter], self.tile.filters
+        targets = (place // size, *pixels, place % size) if self.is_blocked else (*pixels, place)
+        self.schedule.transform_layout(self.conv.name, IndexMap(tuple(places.values()), targets))
 
     def _host_loops(self) -> dict[Axis, LoopHandle]:
         """The loops of `host` by the convolution's axis; an axis of one place may have none."""
@@ -212,27 +289,49 @@ class _Plan:
         outer, inner = self.schedule.split(loop, size, tail="guard")
         return [outer], [inner]
 
-    def _filters_stream(self) -> bool:
-        """Whether all filters together are too large for the second cache: each panel is then used up at once."""
-        load = self.conv.contraction.row_operand
-        return load.dtype.itemsize * prod(extent_of(e) for e in load.buffer.shape) > self.machine.l2.bytes // 2
-
-    def _sum(self, outer: LoopHandle) -> None:
-        """Order the convolution's loops inside `outer`: the sum, then pixels of a tile, then filters as lanes."""
-        schedule, conv, tile = self.schedule, self.conv, self.tile
-        summed = self._inside(outer, conv.summed)
+    def _loops_of_sum(self, outer: LoopHandle) -> tuple[list[LoopHandle], list[LoopHandle], LoopHandle]:
+        """The convolution's loops inside `outer`: over the sum, over pixels, over filters."""
+        conv = self.conv
         (lanes,) = self._inside(outer, [conv.filter])
-        pixels = self._inside(outer, [a for a in conv.spatial if a is not conv.filter])
-        first, tiles = summed[0], list[LoopHandle]()
-        if self.is_blocked:
-            first, summed[0] = schedule.split(summed[0], tile.channels)
-            rows, in_rows = self._cut(self._loop_inside(outer, conv.row), tile.rows)
-            columns, in_columns = self._cut(self._loop_inside(outer, conv.column), tile.columns)
-            tiles, pixels = [*rows, *columns], [*in_rows, *in_columns]
-            schedule.reorder(first, *tiles, *summed, *pixels, lanes)
-        else:
-            schedule.reorder(*summed, *pixels, lanes)
-        start = schedule.loops(schedule.decompose_reduction(conv.name, first))
+        return (
+            self._inside(outer, conv.summed),
+            self._inside(outer, [a for a in conv.spatial if a is not conv.filter]),
+            lanes,
+        )
+
+    def _sum_of_parts(self, outer: LoopHandle, packed: Buffer) -> None:
+        """Add up the convolution inside `outer` part by part, each for all panels and tiles of the block."""
+        schedule, conv, tile = self.schedule, self.conv, self.tile
+        summed, _, lanes = self._loops_of_sum(outer)
+        part, summed[0] = schedule.split(summed[0], tile.channels)
+        panels, (lanes,) = self._cut(lanes, tile.filters)
+        rows, in_rows = self._cut(self._loop_inside(outer, conv.row), tile.rows)
+        columns, in_columns = self._cut(self._loop_inside(outer, conv.column), tile.columns)
+        schedule.reorder(part, *panels, *rows, *columns, *summed, *in_rows, *in_columns, lanes)
+        if self._is_constant:
+            schedule.prefetch(conv.name, packed, panels[0] if panels else part, over=summed[0])
+        self._copy_pixels(part, summed[0])
+        self._finish_sum(part, [*in_rows, *in_columns], lanes)
+
+    def _copy_pixels(self, part: LoopHandle, step: LoopHandle) -> None:
+        """Compute what only the windows read, such as a padded image, for each part of the sum."""
+        schedule = self.schedule
+        maker = sole_maker(schedule.function, self.conv.name, self.conv.contraction.column_operand.buffer)
+        if maker is None:
+            return
+        name = maker.block.name
+        schedule.compute_at(name, part)
+        if self._is_constant:
+            for buffer in {e.buffer for e in maker.loads if e.buffer.rank == maker.target.rank}:
+                schedule.prefetch(name, buffer, part, over=step)
+        lanes = self.machine.lanes(max(maker.bits, *(e.dtype.bits for e in maker.loads)))
+        *_, last = schedule.loops(name)
+        schedule.vectorize(split_vector(schedule, last, lanes, queries.constant_value(schedule.loop_of(last).extent)))
+
+    def _finish_sum(self, first: LoopHandle, pixels: Sequence[LoopHandle], lanes: LoopHandle) -> None:
+        """Start sums before `first`; unroll the pixels of a tile, with filters as lanes."""
+        schedule = self.schedule
+        start = schedule.loops(schedule.decompose_reduction(self.conv.name, first))
         for loop in (*pixels, *start[len(start) - len(pixels) - 1 : -1]):
             schedule.unroll(loop)
         schedule.vectorize(lanes)
@@ -260,3 +359,7 @@ class _Plan:
 
     def _inside(self, outer: LoopHandle, axes: Sequence[Axis]) -> list[LoopHandle]:
         return contraction.loops_inside(self.schedule, self.conv.name, outer, [a.var for a in axes])
+
+
+def _bytes(buffer: Buffer) -> int:
+    return buffer.dtype.itemsize * prod(extent_of(e) for e in buffer.shape)

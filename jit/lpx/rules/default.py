@@ -5,7 +5,8 @@
        the next (`strips`);
     3. gather windows with what makes them (`windows`), chains of row operations under one loop over rows (`rows`), and
        the steps of a scan under loops over its elements (`recurrences`);
-    4. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
+    4. schedule convolutions, some along with what makes their image;
+    5. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
 A rule uses nothing but schedule primitives, so the trace of a default schedule replays like any other. Each rule leaves
 a note that `explain()` shows.
@@ -40,15 +41,11 @@ from lpx.target import CpuMachine, Target
 Rule = Callable[[Schedule, str, CpuMachine], str]
 """Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
 
-RULES: tuple[Rule, ...] = (
-    dotted.apply,
-    convolution.apply,
-    products.apply,
-    reduction.apply,
-    crossing.apply,
-    elementwise.apply,
+RULES: tuple[tuple[Rule, ...], ...] = (
+    (dotted.apply, convolution.apply),
+    (products.apply, reduction.apply, crossing.apply, elementwise.apply),
 )
-"""What a block by itself may be, the most special first."""
+"""What a block by itself may be, the most special first; rules of one line see all blocks before those of the next."""
 
 
 @dataclass(slots=True)
@@ -77,9 +74,10 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     grouped = windows.gather(made.schedule, machine, made.notes, grouped)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     grouped = recurrences.gather(made.schedule, machine, made.notes, grouped)
-    for name in facts_of(made.schedule.function):
-        if name not in grouped and not _is_scheduled(made.schedule, name):
-            _apply_first(made, name, RULES, machine)
+    for rules in RULES:
+        for name in facts_of(made.schedule.function):
+            if name not in grouped and not _is_scheduled(made.schedule, name):
+                _apply_first(made, name, rules, machine)
     return made
 
 

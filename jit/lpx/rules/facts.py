@@ -190,3 +190,14 @@ def follower(function: Function, name: str) -> str:
     aligned = all(i is a.var for e in reads for i, a in zip(e.indices, own, strict=True))
     same = all(extent_of(a.extent) == extent_of(b.extent) for a, b in zip(own, theirs, strict=True))
     return reader.block.name if aligned and same else ""
+
+
+def sole_maker(function: Function, name: str, buffer: Buffer) -> BlockFacts | None:
+    """The one element-wise block that makes `buffer`, if block `name` alone reads it and it is no result."""
+    facts = facts_of(function)
+    makers = [f for f in facts.values() if f.stores and f.target is buffer]
+    readers = [n for n, f in facts.items() if n != name and buffer in traverse.read_buffers(f.block)]
+    if len(makers) != 1 or readers or any(p.buffer is buffer for p in function.params):
+        return None
+    (maker,) = makers
+    return maker if maker.is_plain and not maker.is_reduction and maker.writes_in_order() else None

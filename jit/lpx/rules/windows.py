@@ -13,7 +13,7 @@ from lpx.expr import traverse as expr_traverse
 from lpx.expr.nodes import Load, Var
 from lpx.rules.contraction import loops_inside
 from lpx.rules.elementwise import lanes_for, share, split_vector
-from lpx.rules.facts import BlockFacts, facts_of, follower
+from lpx.rules.facts import BlockFacts, facts_of, follower, sole_maker
 from lpx.schedule import queries
 from lpx.schedule.errors import OptionError
 from lpx.schedule.handles import LoopHandle
@@ -81,17 +81,10 @@ def _used(loads: Sequence[Load]) -> set[Var]:
 
 def _maker(schedule: Schedule, name: str) -> list[str]:
     """The element-wise block that makes what only the windows read, if there is one."""
-    facts = facts_of(schedule.function)
-    outputs = queries.param_buffers(schedule.function)
-    for load in facts[name].loads:
-        makers = [f for f in facts.values() if f.stores and f.target is load.buffer]
-        readers = [b for b in queries.readers(schedule.function, load.buffer) if b.name != name]
-        if len(makers) == 1 and not readers and load.buffer not in outputs:
-            (maker,) = makers
-            fits = len(maker.axes("spatial")) == len(facts[name].axes("spatial")) > 2
-            if fits and maker.is_plain and not maker.is_reduction and maker.writes_in_order():
-                return [maker.block.name]
-    return []
+    facts = facts_of(schedule.function)[name]
+    makers = (sole_maker(schedule.function, name, load.buffer) for load in facts.loads)
+    fits = (m for m in makers if m is not None and len(m.axes("spatial")) == len(facts.axes("spatial")) > 2)
+    return [m.block.name for m in fits][:1]
 
 
 def _schedule(schedule: Schedule, name: str, makers: list[str], machine: CpuMachine) -> str:

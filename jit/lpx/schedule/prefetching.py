@@ -41,8 +41,9 @@ def prefetch(
 
     Without `over`, one cache line is asked for per read of the buffer, the one read first, as the iteration begins.
     With `over`, which is `loop` or a loop inside it, every line that is read or written is asked for, and the requests
-    are spread over the iterations of `over`: the lines come from memory while something else is computed. A place that
-    is asked for need not exist. Results stay the same.
+    are spread over the iterations of `over`: the lines come from memory while something else is computed. The last
+    iterations ask again for what the last one of all touches: requests beyond the end of a buffer are slow where no
+    memory is mapped. Without `over`, a place that is asked for need not exist. Results stay the same.
 
     requires: `block` stands in `loop` and touches the buffer, at places that are known without reading memory; with
         `over`, how many lines there are, and how many iterations to ask for them, is constant.
@@ -53,7 +54,9 @@ def prefetch(
     rewrite (loop = i, over = r, 16 elements to a line):
         for i { for r in 0..8 { for j in 0..32 { block C { C[vi, vj] = C[vi, vj] + .. } } } }
         ->
-        for i { for r in 0..8 { prefetch(address of C[i + 1, min(r, 1) * 16]); for j in 0..32 { block C .. } } }
+        for i in 0..n {
+          for r in 0..8 { prefetch(address of C[min(i + 1, n - 1), min(r, 1) * 16]); for j in 0..32 { block C .. } }
+        }
     """
     node, outer = edit.block(block), edit.loop(loop)
     place = outer if over is None else edit.loop(over)
@@ -74,7 +77,8 @@ def prefetch(
     else:
         box = _lines(queries.analyzer_of(edit.function, queries.loops_of(path)), found, outer)
         analyzer = queries.analyzer_of(edit.function, queries.loops_of(around))
-        ahead: dict[Var, Expr] = {outer.var: outer.var + distance}
+        last = outer.start + outer.extent - 1
+        ahead: dict[Var, Expr] = {outer.var: build.minimum(outer.var + distance, last)}
         requests = [_shared_out(analyzer, source, box, ahead, queries.loops_of(around[around.index(outer) + 1 :]))]
     body = traverse.sequence([*requests, place.body])
     edit.function = rewriting.replace_statement(edit.function, place, replace(place, body=body))
@@ -112,11 +116,32 @@ def _lines(analyzer: Analyzer, found: Sequence[Access], outer: For) -> Sequence[
         box.append(reduce(lambda a, b: union(analyzer, a, b), strips))
     if not box:
         return box
+    box = _folded(box, buffer)
     last, per_line = box[-1], max(1, _LINE // buffer.dtype.itemsize)
     if last.step < per_line:
         lines = (_count(last) - 1) * last.step // per_line + 1
         box[-1] = Strip(last.low, build.const(lines), per_line, is_exact=False)
     return box
+
+
+def _folded(box: Sequence[Strip], buffer: Buffer) -> list[Strip]:
+    """The box with dimensions it covers from end to end counted along the last one, which then runs past its end.
+
+    [0..4, 0..8] of a 16 x 8 buffer is [0, 0..32]: lines one after another, found without dividing.
+    """
+    plain = buffer.layout is None and buffer.strides is None
+    kept, run = list(box), 1
+    last = box[-1]
+    for position in reversed(range(1, len(box) if plain else 1)):
+        strip, extent = box[position], queries.constant_value(buffer.shape[position])
+        dense = strip.step == 1 and _count(strip) == extent and queries.constant_value(strip.low) == 0
+        outer = box[position - 1]
+        if not dense or outer.step != 1:
+            break
+        run *= extent or 1
+        kept[position - 1] = Strip(outer.low, build.const(1), 1, outer.is_exact)
+        kept[-1] = Strip(last.low, build.const(run * _count(outer)), 1, last.is_exact)
+    return kept
 
 
 def _strip(analyzer: Analyzer, access: Access, position: int, outer: For) -> Strip:

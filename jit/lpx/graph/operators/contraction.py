@@ -159,6 +159,31 @@ def _define_conv(inputs: Inputs, attrs: Attrs) -> Outputs:
     return (finish(te.compute((x.shape[0], filters, *sizes), at, name="conv"), x.dtype),)
 
 
+def _define_grouped_conv(inputs: Inputs, attrs: Attrs) -> Outputs:
+    """Convolutions side by side: x[N, G, C, spatial...] with w[G, M, C, kernel...] is [N, G, M, spatial...].
+
+    `strides`, `dilations`, `pads_before`, `pads_after` per spatial axis, as for `conv`.
+    """
+    x, w = operands(inputs)
+    strides, dilations = ints(attrs, "strides"), ints(attrs, "dilations")
+    before, after = ints(attrs, "pads_before"), ints(attrs, "pads_after")
+    if x.dtype != w.dtype or x.rank != w.rank or not shapes.same_dim(x.shape[1], w.shape[0]):
+        raise ShapeError("grouped convolution takes images [N, G, C, ...] and filters [G, M, C, ...] of one dtype")
+    groups, filters, inner, *kernel = shapes.static(w.shape, "a convolution's filter")
+    padded = pad(x, (0, 0, 0, *before), (0, 0, 0, *after), build.const(0, x.dtype))
+    sizes = [
+        window_count(d, k, s, dil) for d, k, s, dil in zip(padded.shape[3:], kernel, strides, dilations, strict=True)
+    ]
+    channels: Var = te.reduce_axis(inner, name="c")
+    taps: list[Var] = [te.reduce_axis(k, name=f"k{n}") for n, k in enumerate(kernel)]
+
+    def at(n: Expr, g: Expr, m: Expr, *spatial: Expr) -> Expr:
+        places = [p * s + t * d for p, s, t, d in zip(spatial, strides, taps, dilations, strict=True)]
+        return te.sum(_product(padded[(n, g, channels, *places)], w[(g, m, channels, *taps)]), [channels, *taps])
+
+    return (finish(te.compute((x.shape[0], groups, filters, *sizes), at, name="conv"), x.dtype),)
+
+
 def _check_conv(x: te.Tensor, w: te.Tensor, groups: int, strides: Sequence[int]) -> None:
     if x.dtype != w.dtype:
         raise DTypeError(f"convolution of {x.dtype} with {w.dtype}")
@@ -189,5 +214,6 @@ for _name, _define in {
     "matmul_where": _define_matmul_where,
     "einsum": _define_einsum,
     "conv": _define_conv,
+    "grouped_conv": _define_grouped_conv,
 }.items():
     register(Operator(_name, "contraction", _define))
