@@ -24,6 +24,9 @@ from lpx.schedule.values import IndexMap
 PARALLEL_PRODUCTS = 1 << 19
 """Products from which on threads pay for their start."""
 
+SIDE_BY_SIDE = 8
+"""Rows that lie side by side in memory, from which on they are the rows of tiles."""
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -55,7 +58,7 @@ def recognise(facts: BlockFacts) -> Contraction | None:
         return None
     rows, columns = (right, left) if _mentions(left, column) else (left, right)
     candidates = [a for a in long if a is not column and _mentions(rows, a) and not _mentions(columns, a)]
-    row = max(candidates, key=lambda a: extent_of(a.extent), default=None)
+    row = max(candidates, key=lambda a: _worth_as_row(facts, rows, a), default=None)
     if not all(_mentions(rows, a) or _mentions(columns, a) for a in facts.axes("reduce")):
         return None
     if row is None and facts.stride(columns.indices, columns.buffer, column.var) != 1:
@@ -77,6 +80,12 @@ def _product(added: Expr) -> Binary | None:
 
 def _compares_indices(condition: Expr) -> bool:
     return isinstance(condition, Compare) and condition.a.dtype == dtypes.index and not mentions_memory(condition)
+
+
+def _worth_as_row(facts: BlockFacts, operand: Load, axis: Axis) -> tuple[bool, int]:
+    """The more rows the better, unless they lie side by side in memory: no other axis then gives whole cache lines."""
+    extent = extent_of(axis.extent)
+    return extent >= SIDE_BY_SIDE and facts.stride(operand.indices, operand.buffer, axis.var) == 1, extent
 
 
 def _is_one(axis: Axis) -> bool:

@@ -27,6 +27,7 @@ from lpx.rules import (
     elementwise,
     inlining,
     products,
+    realign,
     recurrences,
     reduction,
     rows,
@@ -42,7 +43,7 @@ Rule = Callable[[Schedule, str, CpuMachine], str]
 """Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
 
 RULES: tuple[tuple[Rule, ...], ...] = (
-    (dotted.apply, convolution.apply),
+    (dotted.apply, convolution.apply, realign.apply),
     (products.apply, reduction.apply, crossing.apply, elementwise.apply),
 )
 """What a block by itself may be, the most special first; rules of one line see all blocks before those of the next."""
