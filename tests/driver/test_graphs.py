@@ -83,6 +83,27 @@ def test_what_shares_a_kernel() -> None:
     assert [kinds(g) for g in partition(graph)] == [["matmul", "relu", "mul"], ["softmax"]]
 
 
+def test_operands_that_serve_one_node_share_its_kernel() -> None:
+    """(x + y) * exp(x - y) is one pass over memory, as far as nobody else reads a part of it."""
+    for keeps_part in (False, True):
+        builder = GraphBuilder("operands")
+        x, y = (builder.input(dtypes.float32, (8, 16), name) for name in "xy")
+        part = builder.add("exp", [builder.add("sub", [x, y])])
+        result = builder.add("mul", [builder.add("add", [x, y]), part])
+        groups = partition(builder.finish([result, part] if keeps_part else [result]))
+        assert sorted(len(g.nodes) for g in groups) == ([2, 2] if keeps_part else [4])
+
+
+def test_operands_between_which_a_product_runs_stay_apart() -> None:
+    """exp(w x) needs what abs makes, and both are added up: one kernel of all three would wait for itself."""
+    builder = GraphBuilder("apart")
+    x, w = builder.input(dtypes.float32, (16, 16), "x"), builder.input(dtypes.float32, (16, 16), "w")
+    first = builder.add("abs", [x])
+    second = builder.add("exp", [builder.add("matmul", [w, first])])
+    groups = partition(builder.finish([builder.add("add", [second, first])]))
+    assert [kinds(g) for g in groups] == [["abs"], ["matmul", "exp", "add"]]
+
+
 def test_no_circle_between_groups() -> None:
     """add(relu(y), matmul(relu(y))) may not join the group of y, on which its other operand depends."""
     builder = GraphBuilder("residual")

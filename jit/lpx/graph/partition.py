@@ -84,7 +84,8 @@ class _Partitioner:
 
     def _place(self, node: Node) -> None:
         sources = {d for v in node.inputs for d in self._sources(v)}
-        home = next((d for d in self._candidates(node) if self._may_join(d, sources)), None)
+        candidates = self._candidates(node)
+        home = next((d for d in candidates if self._may_join(d, sources)), None)
         if home is None:
             home = _Draft(node.operator.kind, [])
             self._drafts.append(home)
@@ -94,6 +95,9 @@ class _Partitioner:
         home.nodes.append(node)
         self._draft_of[node] = home
         self._add_ancestors(home, sources - {home})
+        for other in candidates:
+            if other is not home and other in self._drafts and self._is_part_of(other, home, node):
+                self._absorb(home, other)
 
     def _sources(self, value: Value | None) -> set[_Draft]:
         """The groups that a value comes from, through nodes that are free."""
@@ -135,6 +139,29 @@ class _Partitioner:
                 found.append(draft)
         rank = {"contraction": 0, "reduction": 1, "elementwise": 2, "injective": 3}
         return sorted(found, key=lambda d: rank[d.kind])
+
+    def _is_part_of(self, other: _Draft, home: _Draft, node: Node) -> bool:
+        """Whether a group of element-wise nodes serves only `node`, of its shape, and no group runs between the two."""
+        kinds = {other.kind, home.kind}
+        if kinds != {"elementwise"} or any(other in d.ancestors for d in self._drafts if d is not home):
+            return False
+        shape = node.outputs[0].shape
+        made = [v for n in other.nodes for v in n.outputs]
+        inside = {*other.nodes, node}
+        served = all(user in inside for v in made for user in self._users.get(v, []))
+        return served and self._outputs.isdisjoint(made) and all(_same_shape(v.shape, shape) for v in made)
+
+    def _absorb(self, home: _Draft, other: _Draft) -> None:
+        """Make one group of two: the nodes of `other` run first."""
+        home.nodes[:0] = other.nodes
+        home.ancestors = (home.ancestors | other.ancestors) - {other, home}
+        self._draft_of.update(dict.fromkeys(other.nodes, home))
+        self._drafts.remove(other)
+        for draft in self._drafts:
+            if other in draft.ancestors:
+                draft.ancestors = (draft.ancestors - {other}) | {home}
+            if home in draft.ancestors:
+                draft.ancestors |= home.ancestors
 
     @staticmethod
     def _may_join(draft: _Draft, sources: set[_Draft]) -> bool:
