@@ -32,7 +32,7 @@ from lpx.target import CpuMachine
 SPARE = 3
 """Registers of a tile that hold no sum: the filters of a step, and a pixel."""
 
-PANEL_SHARE = 45
+PANEL_SHARE = 60
 """Percent of the first cache that filters of one part of the sum may take: the rest is for pixels and sums."""
 
 SUMS_SHARE = 4
@@ -161,7 +161,6 @@ class _Plan:
     def apply(self) -> str:
         """Schedule the convolution; what was done, in words."""
         packed = self._pack_filters()
-        self._filters_last()
         note = self._by_parts(packed) if self.is_blocked else self._at_once(packed)
         tile = self.tile
         return f"convolution in register tiles of {tile.rows} x {tile.columns} pixels by {tile.filters} filters{note}"
@@ -182,21 +181,23 @@ class _Plan:
         filters, in_filters = self._cut(loops.pop(conv.filter, None), tile.filters)
         rows, in_rows = self._cut(loops.pop(conv.row, None) if conv.row else None, tile.rows)
         columns, in_columns = self._cut(loops.pop(conv.column, None), tile.columns)
-        pixels = [*loops.values(), *rows, *columns]
+        around = [*loops.values(), *rows]
         stream = self._filter_bytes() > self.machine.l2.bytes // 2
-        first = [*filters, *pixels] if stream else [*pixels, *filters]
+        outside = [*filters, *around] if stream or not around else around
+        first = [*outside, *columns] if filters and outside[0] is filters[0] else [*outside, *columns, *filters]
         inside = [*in_rows, *in_filters, *in_columns]
         if not first:
             first = [schedule.add_unit_loop(inside[0])]
         schedule.reorder(*first, *inside)
         schedule.compute_at(conv.name, first[-1])
+        self._filters_last()
         summed, pixels, lanes = self._loops_of_sum(first[-1])
         schedule.reorder(*summed, *pixels, lanes)
         if stream and filters and self._is_constant:
             schedule.prefetch(conv.name, packed, filters[0], over=summed[0])
         self._finish_sum(summed[0], pixels, lanes)
         self._store(in_rows, in_filters, in_columns)
-        return share(schedule, self.machine, first, conv.contraction.facts.runs)
+        return share(schedule, self.machine, outside, conv.contraction.facts.runs)  # vectors of columns may overlap
 
     def _by_parts(self, packed: Buffer) -> str:
         """Some channels at a time, for a block of rows and filters: batches, blocks, parts; then panels and tiles."""
@@ -213,6 +214,7 @@ class _Plan:
             first = [schedule.add_unit_loop(inside[0])]
         schedule.reorder(*first, *inside)
         schedule.compute_at(conv.name, first[-1])
+        self._filters_last()
         self._sum_of_parts(first[-1], packed)
         self._store(in_rows, in_panel, in_columns)
         shared = share(schedule, self.machine, first, conv.contraction.facts.runs)

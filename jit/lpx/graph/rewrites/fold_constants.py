@@ -2,8 +2,8 @@
 
     %2 = transpose(%w) ; %3 = matmul(%x, %2)   ->   %3 = matmul(%x, %w')     with %w' the elements of %2
 
-Exact: the elements are those the operators would have given at run time. A value that is larger than the constants it
-is made from (a broadcast, an `arange`) stays a node, because making it again is cheaper than reading it.
+Exact: the elements are those the operators would have given at run time. A value that is much larger than the constants
+it is made from (a broadcast, an `arange`) stays a node, because making it again is cheaper than reading it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from lpx.graph.operators import lookup
 from lpx.graph.rewrites.evaluate import run_constants, size_of
 from lpx.records import replace
 from lpx.target import Target
+
+GROWTH = 2
+"""How many times larger than the constants it is made from a folded value may be."""
 
 SMALL = 1024
 """A value with no more elements than this is folded however few constants it is made from."""
@@ -50,7 +53,7 @@ def _worth_folding(graph: Graph, sources: Mapping[Value, int]) -> list[Value]:
         if value is None or value in seen or node is None or not node.inputs:
             continue
         seen.add(value)
-        if size_of(value) <= max(sources[value], SMALL) and value not in graph.outputs:
+        if size_of(value) <= max(GROWTH * sources[value], SMALL) and value not in graph.outputs:
             found[value] = None
         else:
             waiting.extend(node.inputs)
