@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,14 +58,20 @@ def _batch_norm(x: Any, mean: Any, variance: Any, gamma: Any = None, beta: Any =
     return _affine((x - mean) / np.sqrt(variance + eps), gamma, beta)
 
 
+def _row(x: Any, *_: Any, axis: int | tuple[int, ...] = -1, **__: Any) -> int:
+    return math.prod(int(x.shape[a]) for a in ((axis,) if isinstance(axis, int) else axis))
+
+
 _ROWS = [(1536, 128), (512, 1024), (128, 768), (32, 32000)]
 _IMAGE, _CHANNELS = (8, 32, 56, 56), Draw((32,))
 _AFFINE = {"gamma": _CHANNELS, "beta": _CHANNELS}
 
-softmax = register(nn.softmax, "normalization", _softmax, *map(case, _ROWS), case((1024, 512), axis=0))
-log_softmax = register(nn.log_softmax, "normalization", _log_softmax, *map(case, _ROWS))
-layer_norm = register(nn.layer_norm, "normalization", _layer_norm, *(case((m, n), (n,), (n,)) for m, n in _ROWS))
-rms_norm = register(nn.rms_norm, "normalization", _rms_norm, *(case((m, n), (n,)) for m, n in _ROWS))
+softmax = register(nn.softmax, "normalization", _softmax, *map(case, _ROWS), case((1024, 512), axis=0), terms=_row)
+log_softmax = register(nn.log_softmax, "normalization", _log_softmax, *map(case, _ROWS), terms=_row)
+layer_norm = register(
+    nn.layer_norm, "normalization", _layer_norm, *(case((m, n), (n,), (n,)) for m, n in _ROWS), terms=_row
+)
+rms_norm = register(nn.rms_norm, "normalization", _rms_norm, *(case((m, n), (n,)) for m, n in _ROWS), terms=_row)
 group_norm = register(nn.group_norm, "normalization", _group_norm, case(_IMAGE, 8, **_AFFINE))
 instance_norm = register(nn.instance_norm, "normalization", _instance_norm, case(_IMAGE, **_AFFINE))
 batch_norm = register(

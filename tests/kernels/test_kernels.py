@@ -21,6 +21,7 @@ from lpx.frontends.numpy.tracing import trace_function
 from lpx_kernels import Case, Draw, Kernel, kernels
 from lpx_kernels.registry import as_tuple, np_dtype
 from tests.kernels.cases import CASES
+from tests.kernels.checking import check
 
 Array = NDArray[Any]
 KERNELS = list(kernels().values())
@@ -31,14 +32,6 @@ RUNS = [
     for dtype in (kernel.dtypes if number == 0 else kernel.dtypes[:1])
 ]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=[kernel.name for kernel in KERNELS])
-
-
-def check(kernel: Kernel, case: Case, dtype: str) -> None:
-    positional, named = case.arguments(dtype)
-    got = kernel.function(*positional, **named)
-    assert kernel.error(got, kernel.wanted(positional, named)) <= kernel.allowed(positional, named)
-    for result in as_tuple(got):
-        assert result.dtype.kind not in "fV" or result.dtype.name == dtype
 
 
 def assert_same(got: Any, wanted: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lpx
-from lpx.errors import ArgumentError, DefinitionError, UnsupportedError
+from lpx.errors import ArgumentError, DefinitionError, LpxError, UnsupportedError
 from lpx.frontends.numpy.jit import JitFunction
 from tests.frontends.numpy.comparing import Array, assert_same, function_of, run_numpy
 
@@ -86,6 +86,38 @@ def test_calls_that_need_no_python() -> None:
         np.testing.assert_array_equal(shift(X, X), X + X)  # the second array is no output
         np.testing.assert_array_equal(shift(X, by=X), X + X)
         assert specialisations(shift) == 2
+
+
+def test_calls_with_options_are_known_by_them() -> None:
+    """The second call with the same options, and arrays of the same kind, is not looked at again."""
+    general: list[Any] = []
+
+    class Watched(JitFunction):
+        def _general_call(self, args: Any, kwargs: Any) -> Any:
+            general.append(args)
+            return super()._general_call(args, kwargs)
+
+    def scaled(x: Any, by: Any, y: Any = None) -> Any:
+        return x * by + (0 if y is None else y)
+
+    scale = Watched(scaled, static=("by",))
+    out = np.empty_like(X)
+    for _ in range(2):
+        assert [scale(X, by)[0, 1] for by in (2, 3)] == [2, 3]
+        np.testing.assert_array_equal(scale(by=2, x=X), X * 2)
+        np.testing.assert_array_equal(scale(X, y=X, by=2), X * 3)
+        assert scale(X, 3, out=out) is out
+        np.testing.assert_array_equal(out, X * 3)
+    assert len(general) == 4
+    wide, view = X.astype(np.float64), X[::-1]
+    for _ in range(2):
+        assert scale(wide, 2).dtype == np.float64
+        np.testing.assert_array_equal(scale(view, 2), X[::-1] * 2)
+    assert len(general) == 7  # the view each time, and the new dtype once
+    with pytest.raises(ArgumentError, match="unexpected keyword argument 'bye'"):
+        scale(X, 2, bye=2)
+    with pytest.raises(LpxError, match="cannot be hashed"):
+        scale(X, [2])
 
 
 def test_equal_static_values_of_other_types_are_apart() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -19,6 +19,7 @@ from lpx.driver.lowered import Lowered
 from lpx.dtypes import DType
 from lpx.errors import ArgumentError, DefinitionError, DTypeError
 from lpx.frontends.numpy.arguments import Abstract, ArrayArgument, Dynamic, StaticArgument, abstract_arguments
+from lpx.frontends.numpy.options import OptionTable
 from lpx.frontends.numpy.trace import TracedArray, as_tuple, assign
 from lpx.frontends.numpy.tracing import TracedFunction, trace_function
 from lpx.graph.executable import Executable, compile_graph
@@ -77,6 +78,7 @@ class JitFunction(NativeFunction):
         self._target = target
         self._compiled: dict[Abstract, list[_Compiled]] = {}
         self._compile_lock = threading.RLock()
+        self._options = OptionTable(list(self._signature.parameters), self._general_call)
         for name in (*self._static, *self._dynamic):
             if name not in self._signature.parameters:
                 raise DefinitionError(
@@ -131,8 +133,11 @@ class JitFunction(NativeFunction):
         return names, values
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
+        return self._options.call(args, kwargs)
+
+    def _general_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         with locating_errors():
-            return self._located_call(args, kwargs)
+            return self._located_call(args, dict(kwargs))
 
     def _located_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None) if "out" not in self._signature.parameters else None
@@ -142,6 +147,8 @@ class JitFunction(NativeFunction):
         arguments, arrays = abstract_arguments(names, values, self._static, self._dynamic)
         compiled, captured = self._compile(arguments)
         traced = compiled.traced
+        if self._is_of_arrays(arguments, traced) and "out" not in self._signature.parameters:
+            self._options.add(args, kwargs, compiled.executable.specialisation)
         for name, dtype in traced.narrowed:
             _check_fits(values[names.index(name)], name, dtype)
         outs = self._outputs(traced, out)
@@ -199,9 +206,14 @@ class JitFunction(NativeFunction):
         That takes arrays, and behind them static arguments at their defaults, which a call leaves out.
         """
         arrays = [a for a in arguments if isinstance(a, ArrayArgument)]
-        plain = not any(a.weak for a in arrays) and all(map(self._is_left_out, arguments[len(arrays) :]))
+        return self._is_of_arrays(arguments, traced) and all(map(self._is_left_out, arguments[len(arrays) :]))
+
+    @staticmethod
+    def _is_of_arrays(arguments: Abstract, traced: TracedFunction) -> bool:
+        """Whether a specialisation takes the arrays of a call as they come, and gives its results as they are."""
+        weak = any(isinstance(a, ArrayArgument) and a.weak for a in arguments)
         returns = traced.single if traced.results == 1 else traced.results > 1
-        return plain and returns and not traced.captured and not traced.written
+        return not weak and returns and not traced.captured and not traced.written
 
     def _is_left_out(self, argument: ArrayArgument | StaticArgument) -> bool:
         """Whether an argument is compiled in and has the default value of its parameter."""
