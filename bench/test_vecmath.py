@@ -19,6 +19,7 @@ import pytest
 from bench.compare import Compare
 
 from lpx import te
+from lpx.cli.comparison.libraries import installed
 from lpx.cli.comparison.program import Program
 from lpx.driver.build import build as build_kernel
 from lpx.expr import build, ops
@@ -59,10 +60,13 @@ def numpy_function(name: str) -> Callable[..., Any]:
     """NumPy's function, or what stands for it, into a given array."""
     function = COMPOSED.get(name) or getattr(SPECIAL if name in ("erf", "erfc") else np, NUMPY_NAMES.get(name, name))
 
-    def call(*inputs: Array, out: Array) -> None:
-        function(*inputs, out=out)
+    def of_one(x: Array, out: Array) -> None:
+        function(x, out=out)
 
-    return call
+    def of_two(x: Array, y: Array, out: Array) -> None:
+        function(x, y, out=out)
+
+    return of_one if ops.MATH[name].arity == 1 else of_two
 
 
 def run_of(function: Any, name: str, dtype: str) -> Run:
@@ -84,31 +88,27 @@ SPECIAL: Any = importlib.import_module("scipy.special")  # it has no types
 COMPOSED: dict[str, Callable[..., Any]] = {"sigmoid": _sigmoid, "rsqrt": _rsqrt}
 
 
-def elsewhere(library: str, name: str) -> Callable[..., Any] | None:
-    """A function `(module, *inputs)` of PyTorch or JAX, None where it has none of that name."""
-
-    def call(module: Any, *inputs: Any) -> Any:
-        return HOMES[library](module, name)(*inputs)
-
-    try:
-        found = HOMES[library](importlib.import_module(library), name)
-    except ImportError:
+def in_torch(name: str) -> Callable[..., Any] | None:
+    """PyTorch's function of `(torch, *inputs, out)`, None where it has none of that name."""
+    if not installed("torch"):
         return None
-    return None if found is None else call
+    torch: Any = importlib.import_module("torch")
+    function = getattr(torch, NUMPY_NAMES.get(name, name), None) or getattr(torch.special, name, None)
+
+    def call(_torch: Any, *inputs: Any, out: Any) -> Any:
+        return function(*inputs, out=out)
+
+    return call if function else None
 
 
-def in_torch(torch: Any, name: str) -> Any:
-    """PyTorch's function."""
-    return getattr(torch, NUMPY_NAMES.get(name, name), None) or getattr(torch.special, name, None)
-
-
-def in_jax(jax: Any, name: str) -> Any:
-    """JAX's function."""
-    homes = (jax.numpy, jax.lax, jax.nn, importlib.import_module("jax.scipy.special"))
-    return next((getattr(h, n) for n in (NUMPY_NAMES.get(name, name), name) for h in homes if hasattr(h, n)), None)
-
-
-HOMES: dict[str, Callable[[Any, str], Any]] = {"torch": in_torch, "jax": in_jax}
+def in_jax(name: str) -> Callable[..., Any] | None:
+    """JAX's function of `(jax, *inputs)`, None where it has none of that name."""
+    if not installed("jax"):
+        return None
+    homes: list[Any] = [importlib.import_module(f"jax.{m}") for m in ("numpy", "lax", "nn", "scipy.special")]
+    names = (NUMPY_NAMES.get(name, name), name)
+    function = next((getattr(home, n) for n in names for home in homes if hasattr(home, n)), None)
+    return (lambda _jax, *inputs: function(*inputs)) if function else None
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -121,8 +121,8 @@ def test_function(compare: Compare, name: str, dtype: str) -> None:
         inputs,
         built=kernel_of(name, dtype),
         numpy=numpy_function(name),
-        torch=elsewhere("torch", name),
-        jax=elsewhere("jax", name),
+        torch=in_torch(name),
+        jax=in_jax(name),
         tolerance=1e-5 if dtype == "float32" else 1e-12,
     )
     compare(program)
