@@ -40,8 +40,8 @@ def _roofline(_figure: Any, axes: Any, machine: Machine, families: Mapping[str, 
     peak = machine.flop_per_second * machine.threads / 1e9
     read, copied = machine.read_bytes_per_second / 1e9, 2 * machine.copy_bytes_per_second / 1e9
     ends = [2.0**e for e in range(-4, 11)]
-    for rate, label in ((read, "reading"), (copied, "copying")):
-        axes.plot(ends, [min(peak, x * rate) for x in ends], label=f"{label}, {rate:.0f} GB/s", color="grey")
+    for rate, label, line in ((read, "reading", "--"), (copied, "copying", "-")):
+        axes.plot(ends, [min(peak, x * rate) for x in ends], line, label=f"{label}, {rate:.0f} GB/s", color="grey")
     for family, rows in families.items():
         counted = [row for row in rows if row.work.get("flop")]
         if not counted:
@@ -65,6 +65,7 @@ def _bars(figure: Any, axes: Any, _machine: Machine, families: Mapping[str, Sequ
     figure.set_size_inches(SIZE[0], max(SIZE[1], BAR * len(rows)))
     axes.barh([row.name for row in rows], [row.ratio for row in rows], color=colours)
     axes.axvline(1.0, color="black")
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel="time of the best peer over that of lpx")
     axes.tick_params(axis="y", labelsize=7)

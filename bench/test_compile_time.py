@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from lpx.cli.comparison.libraries import Libraries
+
 REPEATS = 5
+PEER_REPEATS = 2
 ROOT = Path(__file__).parent.parent
 
 IMPORT = """
@@ -66,6 +69,28 @@ kernel = lpx.build(te.compute((512, 512), lambda i, j: te.sum(a[i, r] * b[r, j],
 report(begin, kernel.stats)
 """,
 }
+PEERS = {
+    "jax": """
+import time
+import jax, numpy as np
+tiny, x = jax.numpy.ones(2), np.ones((1536, 128), np.float32)
+jax.jit(lambda x: x + 1)(tiny).block_until_ready()
+begin = time.perf_counter()
+jax.jit(lambda x: jax.nn.softmax(x, axis=-1))(x).block_until_ready()
+print(time.perf_counter() - begin)
+""",
+    "torch_compile": """
+import time
+import torch
+tiny, x = torch.ones(2), torch.ones(1536, 128)
+torch.compile(lambda x: x + 1)(tiny)
+begin = time.perf_counter()
+torch.compile(lambda x: torch.softmax(x, -1))(x)
+print(time.perf_counter() - begin)
+""",
+}
+"""The softmax of `PROGRAMS` by libraries that compile it, each after a function that brings its compiler in."""
+
 LIMITS = {
     "import": 0.15,
     "first use, cold": 0.5,
@@ -77,8 +102,8 @@ LIMITS = {
 """Seconds that are the aim on a machine with nothing else to do."""
 
 
-def run(code: str, cache: Path) -> dict[str, float]:
-    """The seconds that `code` prints as JSON, run in a process with a cache folder of its own.
+def run(code: str, cache: Path) -> Any:
+    """The seconds that `code` prints as JSON, by phase or a number, run in a process with a cache folder of its own.
 
     Modules come from bytecode files, as those of an installed package do, but for the first process in a folder.
     """
@@ -86,9 +111,9 @@ def run(code: str, cache: Path) -> dict[str, float]:
     environment = {**os.environ, "PYTHONPATH": roots, "LPX_CACHE_DIR": str(cache)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPYCACHEPREFIX"] = str(cache.parent / "bytecode")
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    seconds: dict[str, float] = json.loads(done.stdout)
-    return seconds
+    return json.loads(done.stdout)
 
 
 def medians(times: list[dict[str, float]]) -> dict[str, float]:
@@ -130,4 +155,16 @@ def test_cold_and_warm(benchmark: Any, tmp_path: Path, name: str) -> None:
     show(f"{name}, cold", cold, LIMITS[name])
     show(f"{name}, from the cache", warm, LIMITS["warm"])
     benchmark.extra_info["phases"] = {"cold": cold, "warm": warm}
+    benchmark.pedantic(run, (code, tmp_path / "0"), rounds=1)
+
+
+def test_cold_softmax_next_to_peers(benchmark: Any, peers: Libraries, tmp_path: Path) -> None:
+    """The first call of a softmax with an empty cache folder, after another function was compiled."""
+    code = WARM_UP + PROGRAMS["softmax 1536 x 128"]
+    seconds = {"lpx": medians([run(code, tmp_path / str(k)) for k in range(REPEATS)])["all"]}
+    for name, program in PEERS.items():
+        if name.partition("_")[0] in peers.modules:
+            seconds[name] = median(run(program, tmp_path / f"{name}{k}") for k in range(PEER_REPEATS))
+    benchmark.group = "compile softmax 1536 x 128"
+    benchmark.extra_info.update(seconds=seconds, work={})
     benchmark.pedantic(run, (code, tmp_path / "0"), rounds=1)
