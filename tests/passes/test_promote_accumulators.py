@@ -37,6 +37,42 @@ def test_an_accumulation_under_a_condition_needs_a_start() -> None:
     assert "B_acc[0] = B_acc[0] + A[r, 0]" in _promoted(f"B[3] = 1.0f32 {body}")
 
 
+def test_a_start_under_a_condition_is_read_under_the_opposite_one() -> None:
+    """The first part of a sum begins with zero, the others with what is there."""
+    text = _promoted(
+        """for part in 0..3 {
+          if part == 0 { B[3] = 0.0f32 }
+          if part == 0 { B[4] = 1.0f32 }
+          for r in 0..4 { B[3] = B[3] + A[0, r] B[4] = B[4] * A[0, r] }
+        }""",
+        "A: in float32[1, 4], B: inout float32[8], C: in float32[n]",
+    )
+    assert "if part == 0 {\n      B_acc[0] = 0.0f32" in text
+    assert "if part != 0 {\n      B_acc[0] = B[3]\n      B_acc[1] = B[4]\n    }" in text
+    assert "B[3] = B_acc[0]" in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for p in 0..3 { if p == 0 { B[3] = 0.0f32 } for r in 0..n { B[3] = B[3] + A[r, 0] } }",  # may not run
+        "for p in 0..3 { if p == 0 { B[3] = 0.0f32 } B[1] = B[3] for r in 0..4 { B[3] = B[3] + B[3] } }",  # seen
+        "for p in 0..3 { if p == 0 { if p < n { B[3] = 0.0f32 } } for r in 0..4 { B[3] = B[3] + 2.0f32 } }",
+    ],
+)
+def test_other_starts_under_a_condition_go_to_memory(body: str) -> None:
+    text = _promoted(body)
+    assert "B[3] = 0.0f32" in text
+
+
+def test_a_start_under_a_condition_of_its_own_and_that_of_the_place() -> None:
+    text = _promoted(
+        "for p in 0..3 { for o in 0..8 { if (p == 0) & (o < n) { B[o] = 0.0f32 }"
+        " for r in 0..4 { if o < n { B[o] = B[o] + 1.0f32 } } } }"
+    )
+    assert "if p != 0 {\n        if o < n {\n          B_acc[0] = B[o]" in text
+
+
 def test_guards_that_do_not_change_go_around_reading_and_writing() -> None:
     text = _promoted("for o in 0..8 { for r in 0..n { if o < 5 { B[o] = B[o] + A[r, 0] } } }")
     assert "if o < 5 {\n        B_acc[0] = B[o]" in text

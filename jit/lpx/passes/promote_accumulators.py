@@ -13,6 +13,8 @@ from lpx.ir import nodes, traverse
 from lpx.ir.hardware import is_prefetch
 from lpx.ir.nodes import Alloc, For, Function, If, Stmt, Store
 from lpx.passes import knowledge
+from lpx.passes.folding import conjuncts
+from lpx.passes.masking import negated
 from lpx.passes.register_slots import (
     Access,
     AccessTable,
@@ -36,8 +38,9 @@ class PromoteAccumulators:
             `acc[0] = 0; for r in 0..k { acc[0] = fma(A[i, r], x[r], acc[0]) }; C[i] = acc[0]`
 
     A tile of several places (that of a matrix product, once its loops are unrolled and vectorized) becomes one buffer
-    with a slot for each place and its lanes. A temporary that is only ever accessed at constant places moves to
-    registers altogether. At most `limit` elements are kept at a time.
+    with a slot for each place and its lanes. What starts only under a condition (in the first part of a sum) is read
+    from memory under the opposite one. A temporary that is only ever accessed at constant places moves to registers
+    altogether. At most `limit` elements are kept at a time.
     """
 
     limit: int = 2048
@@ -71,11 +74,12 @@ class _Promotion:
         registers: list[Buffer] = []
         for child in stmts:
             tiles: list[Tile] = []
-            starts: dict[Slot, Access] = {}
+            starts: dict[Slot, Start] = {}
             if isinstance(child, For) and child.kind == "serial":
                 candidates = self._candidates(child, analyzer)
-                starts = self._find_starts(done, candidates, analyzer)
-                tiles = [tile for tile in candidates if all(s in starts or _touches_anyway(s) for s in tile.slots)]
+                runs = analyzer.prove(build.compare("lt", 0, child.extent))
+                starts = self._find_starts(done, candidates, analyzer, runs)
+                tiles = [tile for tile in candidates if all(_may_be_kept(s, starts) for s in tile.slots)]
             if not tiles or not isinstance(child, For):
                 done.append(self._descend(child, analyzer))
                 continue
@@ -111,9 +115,14 @@ class _Promotion:
                 tiles.append(Tile(buffer, _register_like(buffer, slots), slots))
         return tiles
 
-    def _find_starts(self, done: Sequence[Stmt], tiles: Sequence[Tile], analyzer: Analyzer) -> dict[Slot, Access]:
-        """The stores before a loop that start its slots, such that nothing between looks at the memory they write."""
-        starts: dict[Slot, Access] = {}
+    def _find_starts(
+        self, done: Sequence[Stmt], tiles: Sequence[Tile], analyzer: Analyzer, runs: bool
+    ) -> dict[Slot, Start]:
+        """The stores before a loop that start its slots, such that nothing between looks at the memory they write.
+
+        One that is under a condition only where the loop `runs` for certain: what is kept is then written in any case.
+        """
+        starts: dict[Slot, Start] = {}
         for tile in tiles:
             by_place = {slot.place: slot for slot in tile.slots}
             for stmt in reversed(done):
@@ -124,18 +133,20 @@ class _Promotion:
                 places = [place_of(access.node.indices, table.bound, analyzer) for access in found]
                 slots = [None if place is None else by_place.get(place) for place in places]
                 matched = {slot: access for slot, access in zip(slots, found, strict=True) if slot is not None}
-                if len(matched) < len(found) or not all(_starts(slot, a, starts) for slot, a in matched.items()):
+                made = {s: _start(s, a, runs) for s, a in matched.items() if s not in starts}
+                if len(made) < len(found) or None in made.values():
                     break
-                starts.update(matched)
+                starts.update({slot: start for slot, start in made.items() if start is not None})
         return starts
 
     def _around(
-        self, loop: Stmt, original: For, tiles: Sequence[Tile], starts: Mapping[Slot, Access], analyzer: Analyzer
+        self, loop: Stmt, original: For, tiles: Sequence[Tile], starts: Mapping[Slot, Start], analyzer: Analyzer
     ) -> list[Stmt]:
         """The loop between reading slots that nothing has started, and writing all of them back."""
-        started = [(tile, slot) for tile in tiles for slot in tile.slots if slot in starts]
-        others = [(tile, slot) for tile in tiles for slot in tile.slots if slot not in starts]
-        read = [_guarded(slot, tile.read(slot)) for tile, slot in others if not slot.first.is_store]
+        slots = [(tile, slot) for tile in tiles for slot in tile.slots]
+        started = [(tile, slot) for tile, slot in slots if slot in starts and starts[slot].condition is None]
+        others = [(tile, slot) for tile, slot in slots if slot not in starts or starts[slot].condition is not None]
+        read = _reads([(tile, slot) for tile, slot in others if not slot.first.is_store], starts)
         core = [*read, loop, *(_guarded(slot, tile.write_back(slot)) for tile, slot in others)]
         runs = build.compare("lt", 0, original.extent)
         if others and not analyzer.prove(runs):
@@ -204,8 +215,45 @@ def _guarded(slot: Slot, stmt: Stmt) -> Stmt:
     return stmt
 
 
-def _starts(slot: Slot, access: Access, starts: Mapping[Slot, Access]) -> bool:
-    return slot not in starts and access.is_store and access.is_certain and same_conditions(access, slot.first)
+@record(eq=False)
+class Start:
+    """The store that starts a slot, and the condition under which it does besides those of the slot, if any."""
+
+    access: Access
+    condition: Expr | None
+
+
+def _start(slot: Slot, access: Access, runs: bool) -> Start | None:
+    """The start of a slot that an access is; None where it is none, or not under what the slot is accessed."""
+    if not access.is_store or not access.is_certain:
+        return None
+    if same_conditions(access, slot.first):
+        return Start(access, None)
+    own = [c for guard in access.guards for c in conjuncts(guard)]
+    wanted = [c for guard in slot.first.guards for c in conjuncts(guard)]
+    extra = [c for c in own if not any(expr_traverse.structural_equal(c, w) for w in wanted)]
+    without = replace(access, guards=slot.first.guards)
+    fits = len(extra) == 1 and len(own) == len(wanted) + 1 and same_conditions(without, slot.first)
+    return Start(access, extra[0]) if fits and runs and _touches_anyway(slot) else None
+
+
+def _may_be_kept(slot: Slot, starts: Mapping[Slot, Start]) -> bool:
+    return slot in starts or _touches_anyway(slot)
+
+
+def _reads(others: Sequence[tuple[Tile, Slot]], starts: Mapping[Slot, Start]) -> list[Stmt]:
+    """What fetches slots from memory: those that start under one condition together, under the opposite one."""
+    plain: list[Stmt] = []
+    unless: dict[Expr, list[Stmt]] = {}
+    for tile, slot in others:
+        fetched = _guarded(slot, tile.read(slot))
+        condition = starts[slot].condition if slot in starts else None
+        if condition is None:
+            plain.append(fetched)
+            continue
+        same = next((c for c in unless if expr_traverse.structural_equal(c, condition)), condition)
+        unless.setdefault(same, []).append(fetched)
+    return [*plain, *(If(negated(c), traverse.sequence(fetched)) for c, fetched in unless.items())]
 
 
 _Targets = Mapping["Expr | Stmt", tuple[Buffer, Slot]]
@@ -217,9 +265,9 @@ def _accesses_of(tiles: Sequence[Tile]) -> _Targets:
     return {a.node: (tile.register, slot) for tile in tiles for slot in tile.slots for a in slot.accesses}
 
 
-def _starts_of(tiles: Sequence[Tile], starts: Mapping[Slot, Access]) -> _Targets:
+def _starts_of(tiles: Sequence[Tile], starts: Mapping[Slot, Start]) -> _Targets:
     """The stores that start slots."""
-    return {starts[s].node: (tile.register, s) for tile in tiles for s in tile.slots if s in starts}
+    return {starts[s].access.node: (tile.register, s) for tile in tiles for s in tile.slots if s in starts}
 
 
 class _Redirect:

@@ -180,7 +180,7 @@ class BlockedPlan:
         elif blocks.by_strips and not is_square:  # rows of a matrix by itself are read from its panels
             schedule.prefetch(self.name, self.contraction.row_operand.buffer, nest.strip, over=nest.step)
         self._share(nest, copied)
-        self._finish(nest)
+        self._finish()
         order = "strips of rows past all panels" if blocks.by_strips else "all rows past each panel"
         return (
             f"contraction in register tiles of {blocks.rows} x {blocks.columns}, {blocks.depth} products at a time,"
@@ -296,37 +296,19 @@ class BlockedPlan:
             schedule.parallel(copied[0])
         schedule.parallel(nest.strip if self.blocks.by_strips else nest.panel)
 
-    def _finish(self, nest: _Nest) -> None:
-        """Start the sum of a tile in registers, once for all parts or, without tails, apart for the first."""
-        schedule, names = self.schedule, [self.name]
-        if nest.part and self.blocks.by_strips and self._is_even():
-            schedule.partition(nest.part[0], 1)
-            names.append(f"{self.name}_rest")
-        start = schedule.loops(schedule.decompose_reduction(self.name, self._steps(self.name)[0]))
+    def _finish(self) -> None:
+        """Start the sum of a tile in registers; ask for the next tile; unroll steps and rows, vectorize columns."""
+        schedule, name, host = self.schedule, self.name, self.host
+        step, *unrolled, lanes = list(schedule.loops(name))[-3 if self.blocks.steps == 1 else -4 :]
+        start = schedule.loops(schedule.decompose_reduction(name, step))
         schedule.unroll(start[-2])
         schedule.vectorize(start[-1])
-        for name in names:
-            self._finish_tile(name)
-
-    def _is_even(self) -> bool:
-        """Whether tiles fill the columns: tails copy the code of a tile as well."""
-        return extent_of(self.contraction.column.extent) % self.blocks.columns == 0
-
-    def _steps(self, name: str) -> list[LoopHandle]:
-        """The loop over iterations of a part of the sum, and the loops inside."""
-        return list(self.schedule.loops(name))[-3 if self.blocks.steps == 1 else -4 :]
-
-    def _finish_tile(self, name: str) -> None:
-        """Ask for the next tile of the result; unroll the steps and rows of a tile, and vectorize its columns."""
-        schedule = self.schedule
-        step, *unrolled, lanes = self._steps(name)
-        host = self.fused or name
         schedule.prefetch(host, self._result(host), schedule.loops(name)[-len(unrolled) - 3], over=step)
         for loop in unrolled:
             schedule.unroll(loop)
         schedule.vectorize(lanes)
         if self.fused:
-            schedule.set_scope(self.name, "register")
+            schedule.set_scope(name, "register")
 
     def _result(self, name: str) -> Buffer:
         (written,) = traverse.written_buffers(self.schedule.block_of(name))
