@@ -379,6 +379,40 @@ func f(A: in float32[16], C: out float32[16]) {
     return s
 
 
+# --- merging -----------------------------------------------------------------------------------------------------
+
+
+def two_loops(first: str, second: str, between: str = "") -> Started:
+    """Two blocks in loops, and their merging asked for."""
+    s = text(f"""
+func f(A: in float32[8], B: inout float32[16], C: inout float32[16], D: inout float32[16]) {{
+  {first}
+  {between}
+  {second}
+}}""")
+    s.merge(s.loops("P")[0], s.loops("Q")[0])
+    return s
+
+
+PRODUCER = "for i in 0..8 { block P(v: spatial 8 = i) { B[v + 1] = A[v] } }"
+
+
+@refused_by("check_adjacent")
+def merging_loops_with_another_between() -> Started:
+    between = "for k in 0..8 { block R(v: spatial 8 = k) { D[v] = A[v] } }"
+    return two_loops(PRODUCER, "for j in 0..8 { block Q(v: spatial 8 = j) { C[v] = A[v] } }", between)
+
+
+@refused_by("check_same_bounds", is_unsound=True)
+def merging_loops_of_different_lengths() -> Started:
+    return two_loops(PRODUCER, "for j in 0..6 { block Q(v: spatial 6 = j) { C[v] = A[v] } }")
+
+
+@refused_by("check_met_in_one_iteration", is_unsound=True)
+def merging_a_loop_with_one_that_reads_ahead() -> Started:
+    return two_loops(PRODUCER, "for j in 0..8 { block Q(v: spatial 8 = j) { C[v] = B[v + 2] } }")
+
+
 # --- inlining ----------------------------------------------------------------------------------------------------
 
 
