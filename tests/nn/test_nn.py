@@ -219,6 +219,7 @@ def test_calls_compile_once_per_kind() -> None:
 
 
 IMAGE, SQUARE = np.ones((1, 4, 5, 5), np.float32), np.ones((3, 3), np.float32)
+BYTES = SQUARE.astype(np.int8)
 SWISH: Any = "swish"
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.softmax(np.arange(3)), DTypeError, r"softmax takes floats, not int64[\s\S]*astype"),
@@ -243,6 +244,42 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.attention(SQUARE, SQUARE[:, :2], SQUARE), ShapeError, r"attention of \(3, 3\), \(3, 2\), \(3, 3\)"),
     (lambda: nn.attention(IMAGE[0, :3], IMAGE[0, :2], IMAGE[0, :2]), ShapeError, r"3 heads of q for 2 of k and v"),
     (lambda: nn.layer_norm(SQUARE, axis=2), ShapeError, r"axis 2 is out of range"),
+    (
+        lambda: nn.matmul_int8(BYTES, BYTES.astype(np.uint8)),
+        DTypeError,
+        r"matmul_int8 of int8 and uint8[\s\S]*second int8",
+    ),
+    (lambda: nn.matmul_int8(BYTES, BYTES, SQUARE), DTypeError, r"matmul_int8 in int32 with a bias of int32, float32"),
+    (lambda: nn.matmul(SQUARE, SQUARE, residual=SQUARE[:2]), ShapeError, r"\(3, 3\) and \(2, 3\) do not broadcast"),
+    (lambda: nn.group_norm(IMAGE, 3), ShapeError, r"group_norm of 4 channels in 3 groups"),
+    (lambda: nn.instance_norm(SQUARE[0]), ShapeError, r"instance_norm takes an array \[batch, channels, ...\]"),
+    (lambda: nn.batch_norm(IMAGE, SQUARE[0], SQUARE[0]), ShapeError, r"batch_norm of 4 channels takes one number per"),
+    (
+        lambda: nn.conv_transpose2d(IMAGE, np.ones((3, 4, 2, 2), np.float32)),
+        ShapeError,
+        r"weights of 3 channels for 4 channels in 1 group",
+    ),
+    (lambda: nn.conv1d(IMAGE, IMAGE), ShapeError, r"conv1d takes an array \[batch, channels, length\]"),
+    (lambda: nn.attention(IMAGE, IMAGE, IMAGE, lengths=SQUARE[0]), DTypeError, r"lengths are float32"),
+    (
+        lambda: nn.attention(IMAGE, IMAGE, IMAGE, lengths=np.array([1, 2])),
+        ShapeError,
+        r"lengths of shape \(2,\) for scores \(1, 4, 5, 5\)",
+    ),
+    (lambda: nn.rotary_embedding(SQUARE, SQUARE, SQUARE), ShapeError, r"the last axis is made of pairs"),
+    (
+        lambda: nn.rotary_embedding(SQUARE[:, :2], SQUARE, SQUARE),
+        ShapeError,
+        r"rotary_embedding of \(3, 2\) by angles \(3, 3\)",
+    ),
+    (lambda: nn.top_k(SQUARE, 4), ShapeError, r"top_k of 4 among 3 elements"),
+    (lambda: nn.resize(IMAGE, 0), ShapeError, r"size is \(0, 0\)[\s\S]*at least 1"),
+    (lambda: nn.lstm(IMAGE[0], SQUARE, SQUARE), ShapeError, r"lstm of \(4, 5, 5\), \(3, 3\), \(3, 3\)"),
+    (
+        lambda: nn.gru(IMAGE[0], np.ones((6, 5), np.float32), np.ones((6, 2), np.float32), hidden=SQUARE),
+        ShapeError,
+        r"gru with a state or bias of shape \(3, 3\)[\s\S]*\(5, 2\)",
+    ),
     (lambda: nn.softmax("text"), ArgumentError, r"'text' is not an array"),
 ]
 
