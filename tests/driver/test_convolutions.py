@@ -89,3 +89,9 @@ def test_what_makes_the_image_runs_along() -> None:
     x, y = draw(1, 40, 14, 14), draw(1, 40, 14, 14, seed=2)
     want = reference(np.maximum(x, 0) + y, w, 1, 1, 1, 1)
     np.testing.assert_allclose(layer(x, y, w), want, rtol=0, atol=TOLERANCE * np.abs(want).max())
+
+
+@pytest.mark.parametrize(("size", "window", "stride"), [(15, 7, 1), (28, 5, 2), (33, 3, 3)])
+def test_one_filter_for_each_channel(size: int, window: int, stride: int) -> None:
+    notes = check(draw(2, 5, size, size), draw(5, 1, window, window, seed=1), pad=window // 2, stride=stride, groups=5)
+    assert any("windows side by side" in n for n in notes)

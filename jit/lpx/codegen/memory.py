@@ -44,8 +44,8 @@ def load(b: Builder, dtype: DType, memory: Memory, address: Address, mask: Value
     elif address.stride == -1:
         flipped = None if mask is None else vectors.reverse(b, mask)
         raw = vectors.reverse(b, _load_consecutive(b, kind, memory, _from_last(b, address), flipped))
-    elif address.stride is not None and mask is None and 2 <= address.stride <= min(_WIDEST_STRIDE, address.lanes):
-        raw = _load_strided(b, kind, memory, address, address.stride)
+    elif address.stride is not None and 2 <= address.stride <= min(_WIDEST_STRIDE, address.lanes):
+        raw = _load_strided(b, kind, memory, address, address.stride, mask)
     else:
         raw = _gather(b, kind, memory, address, mask)
     return from_memory(b, dtype, raw)
@@ -167,21 +167,22 @@ def _store_consecutive(
     b.effect(f"call void {name}({raw}, ptr align {align} {pointer.ref}, {mask}){memory.metadata}")
 
 
-def _load_strided(b: Builder, kind: Type, memory: Memory, address: Address, stride: int) -> Value:
+def _load_strided(b: Builder, kind: Type, memory: Memory, address: Address, stride: int, mask: Value | None) -> Value:
     """Consecutive loads over the span of the access, and shuffles that pick the lanes.
 
     The last load ends at the last element that is asked for: nothing is read that does not lie between two elements of
-    the access.
+    the access. With a mask, nothing but these elements is read.
     """
     lanes = address.lanes
     span = stride * (lanes - 1) + 1
     starts = [*range(0, span - lanes, lanes), span - lanes]
-    metadata = memory.metadata + memory.load_metadata
     parts: list[Value] = []
     for start in starts:
         index = b.with_int("add", address.index, start) if start else address.index
-        align = alignment_of(memory, kind, gcd(address.multiple, start) if start else address.multiple)
-        parts.append(b.load(kind, b.element(kind.element, memory.pointer, index), align, metadata))
+        part = Address(index, lanes, 1, gcd(address.multiple, start) if start else address.multiple)
+        parts.append(
+            _load_consecutive(b, kind, memory, part, None if mask is None else _spread(b, mask, start, stride))
+        )
     result = poison(kind)
     done = 0
     for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
@@ -194,6 +195,13 @@ def _load_strided(b: Builder, kind: Type, memory: Memory, address: Address, stri
             result = b.shuffle(result, part, places)
         done = upto
     return result
+
+
+def _spread(b: Builder, mask: Value, start: int, stride: int) -> Value:
+    """The mask for consecutive elements, the first of them `start` behind that of lane 0 of a strided access."""
+    lanes = mask.type.lanes
+    places = [(start + e) // stride if (start + e) % stride == 0 else lanes for e in range(lanes)]
+    return b.shuffle(mask, types.zero(mask.type), places)
 
 
 # --- scattered elements -----------------------------------------------------------------------------------------------

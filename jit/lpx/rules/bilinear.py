@@ -123,8 +123,7 @@ class _Plan:
         self._finish_tiles(block, size)
         schedule.compute_at(steps.products, block)
         self._transform_input(block)
-        self._filters()
-        self._multiply(block, height)
+        self._multiply(block, height, self._filters())
         self._store(inside, filters, columns)
         shared = share(schedule, self.machine, [image, block], facts.runs)
         return f"Winograd tiles of {size} x {size} results, {height} rows of tiles at a time{shared}"
@@ -177,8 +176,8 @@ class _Plan:
         schedule.compute_at(steps.padded, block)
         schedule.vectorize(schedule.split(schedule.loops(steps.padded)[-1], self.lanes, tail="mask")[1])
 
-    def _filters(self) -> None:
-        """Transformed filters in panels of two vectors: [points, panel, channels, filter of the panel]."""
+    def _filters(self) -> Buffer:
+        """Transformed filters in panels of two vectors: [points, panel, channels, filter of the panel]; the panels."""
         schedule, steps, lanes = self.schedule, self.steps, self.lanes
         buffer = facts_of(schedule.function)[steps.filters].target
         a, b, c, f = variables = tuple(build.var(f"i{k}") for k in range(4))
@@ -187,8 +186,9 @@ class _Plan:
         schedule.vectorize(schedule.loops(panels)[-1])
         for name in (steps.filters, steps.filter_rows):
             schedule.vectorize(schedule.split(schedule.loops(name)[-1], lanes)[1])
+        return facts_of(schedule.function)[panels.name].target
 
-    def _multiply(self, block: LoopHandle, height: int) -> None:
+    def _multiply(self, block: LoopHandle, height: int, panels: Buffer) -> None:
         """Sums over channels in register tiles of pixels by two vectors of filters."""
         schedule, lanes = self.schedule, self.lanes
         name = self.steps.products
@@ -202,6 +202,7 @@ class _Plan:
         filters, lane = self._cut(places[5], 2 * lanes)
         inside = [*in_down, *in_across, *lane]
         schedule.reorder(places[0], places[1], *filters, *down, *across, places[6], *inside)
+        schedule.prefetch(name, panels, [places[1], *filters][-1], over=places[6])
         start = schedule.loops(schedule.decompose_reduction(name, places[6]))
         self._in_registers(inside)
         self._in_registers(start[-len(inside) :])

@@ -23,7 +23,7 @@ from lpx.target import CpuMachine
 WIDEST_STEP = 4
 """Elements from a window to the next one at most: up to there vectors are read whole and shuffled."""
 
-TAPS = 32
+TAPS = 64
 """Taps of a window that are copied out, at most."""
 
 VECTORS = 4

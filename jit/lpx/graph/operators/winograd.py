@@ -2,7 +2,8 @@
 
 A tile of m x m results needs (m + 2)^2 products for each channel instead of 9 m^2: the input tile and the filter are
 transformed, multiplied point by point and summed over channels, and the sums are transformed back. After Lavin and
-Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); the matrices are those of the points 0, 1, -1, 2, -2.
+Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); the matrices are those of the points 0, 1, -1 and, for
+four results, 2 and -2.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ class Algorithm:
         return self.results + 2
 
 
+F2 = Algorithm(
+    2,
+    ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
+    ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
+    ((1, 1, 1, 0), (0, 1, -1, -1)),
+    5e-6,
+)
 F4 = Algorithm(
     4,
     (
@@ -66,7 +74,7 @@ F4 = Algorithm(
     ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
     5e-5,
 )
-ALGORITHMS = {F4.results: F4}
+ALGORITHMS = {F2.results: F2, F4.results: F4}
 
 
 def _define_winograd(inputs: Inputs, attrs: Attrs) -> Outputs:
