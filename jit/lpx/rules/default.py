@@ -3,8 +3,8 @@
     1. inline what is cheap to compute again (`inlining`);
     2. run tiles of bilinear algorithms through all their steps (`bilinear`), and strips of rows from one contraction to
        the next (`strips`);
-    3. gather windows with what makes them (`windows`), chains of row operations under one loop over rows (`rows`), and
-       the steps of a scan under loops over its elements (`recurrences`);
+    3. gather windows with what makes them (`windows`), chains of operations on rows, or on columns, under one loop over
+       them (`rows`, `columns`), and the steps of a scan under loops over its elements (`recurrences`);
     4. schedule convolutions, some along with what makes their image;
     5. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
@@ -21,6 +21,7 @@ from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
 from lpx.rules import (
     bilinear,
+    columns,
     convolution,
     crossing,
     dotted,
@@ -72,6 +73,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     for steps in algorithms:
         _apply_first(made, steps.products, (bilinear.apply,), machine)
     grouped = strips.gather(made.schedule, chains, machine, made.notes)
+    grouped = columns.gather(made.schedule, machine, made.notes, grouped)
     grouped = windows.gather(made.schedule, machine, made.notes, grouped)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     grouped = recurrences.gather(made.schedule, machine, made.notes, grouped)

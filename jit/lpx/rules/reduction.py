@@ -125,7 +125,7 @@ def reduce_in_lanes(
     loop = reduced[-1]
     lanes = machine.lanes(facts.bits)
     extent = extent_of(schedule.loop_of(loop).extent)
-    if extent < 2 * lanes:
+    if extent < lanes:
         return f"in order, {extent} steps"
     most = ACCUMULATORS if facts.is_plain else TUPLE_ACCUMULATORS
     width = lanes * min(most, max(1, extent // lanes))

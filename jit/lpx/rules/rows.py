@@ -54,6 +54,17 @@ def _rows(facts: BlockFacts, others: list[BlockFacts]) -> int:
 
 def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -> list[str]:
     """The blocks that `last` depends on, and nobody outside the chain, with at least one row reduction."""
+    members = members_of(schedule, last, facts)
+    reductions = [m for m in members if m.is_reduction]
+    if not reductions or not all(_reduces_rows(m) for m in [*reductions, *([last] if last.is_reduction else [])]):
+        return []
+    rows = _rows(last, members)
+    same = all(_leading(m, rows) == _leading(last, rows) for m in members)
+    return [m.block.name for m in members] if rows and same else []
+
+
+def members_of(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -> list[BlockFacts]:
+    """The blocks that `last` depends on, and nobody else; none where one of them cannot run in loops of `last`."""
     if last.axes("sequential") or not last.is_plain or not last.writes_in_order():
         return []
     chain = {last.block.name}
@@ -67,15 +78,8 @@ def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -
         return []
     if any(contraction.recognise(m) is not None for m in [*members, last]):
         return []
-    reductions = [m for m in members if m.is_reduction]
-    if not reductions or not all(_reduces_rows(m) for m in [*reductions, *([last] if last.is_reduction else [])]):
-        return []
     outputs = {p.buffer for p in schedule.function.params}
-    if any(m.target in outputs for m in members):
-        return []
-    rows = _rows(last, members)
-    same = all(_leading(m, rows) == _leading(last, rows) for m in members)
-    return [m.block.name for m in members] if rows and same else []
+    return [] if any(m.target in outputs for m in members) else members
 
 
 def _reduces_rows(facts: BlockFacts) -> bool:
@@ -150,9 +154,9 @@ def _with_sum(schedule: Schedule, name: str, reduction_name: str, machine: CpuMa
     lanes = machine.lanes(max(facts[name].bits, facts[reduction_name].bits))
     loop = schedule.loops(name)[-1]
     extent = extent_of(schedule.loop_of(loop).extent)
-    if extent < 2 * lanes:
+    if extent < lanes:
         return ""
-    width = lanes * min(reduction.ACCUMULATORS, extent // (2 * lanes))
+    width = lanes * min(reduction.ACCUMULATORS, max(1, extent // (2 * lanes)))
     if facts[name].cost >= HEAVY:  # one addition waits for the other no longer than a value takes to compute
         width = lanes
     steps, inner = schedule.split(loop, width, tail="mask")
