@@ -44,6 +44,12 @@ def test_softmax_along_any_axis(shape: tuple[int, ...], axis: int) -> None:
     )
 
 
+def test_columns_longer_than_a_cache_stay_apart() -> None:
+    made = default.default_schedule(te.lower(softmax(1, 1 << 16, 64)), HOST)
+    assert not any("columns at a time" in note for note in made.notes)
+    assert any("stays in no cache" in note for note in made.notes)
+
+
 def test_reductions_along_different_axes_stay_apart() -> None:
     x, r, q = te.placeholder((4, 6, 32), name="X"), te.reduce_axis(4, name="r"), te.reduce_axis(6, name="q")
     first = te.compute((6, 32), lambda k, j: te.sum(x[r, k, j], axis=r), name="F")

@@ -6,6 +6,8 @@ through all steps while it is in a cache, and comes from memory once.
 
 from __future__ import annotations
 
+from math import prod
+
 from lpx.errors import ScheduleError
 from lpx.expr.nodes import Load
 from lpx.rules import rows
@@ -80,6 +82,10 @@ def _schedule_chain(schedule: Schedule, names: list[str], along: int, machine: C
     reduced = outer.pop(along)
     width = lanes * min(ACCUMULATORS, max(1, extent_of(schedule.loop_of(loop).extent) // lanes))
     block, inner = schedule.split(loop, width, tail="mask")
+    blocks = prod(extent_of(schedule.loop_of(h).extent) for h in (*outer, block))
+    kept = extent_of(schedule.loop_of(reduced).extent) * width * facts[last].target.dtype.itemsize
+    if kept > machine.l2.bytes // 4 or (machine.cores > 1 and blocks < machine.cores):
+        raise OptionError("a block of columns stays in no cache, or leaves threads without one")
     schedule.reorder(*outer, block, reduced, inner)
     for name in reversed(chain):
         schedule.compute_at(name, block)
