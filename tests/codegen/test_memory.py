@@ -267,3 +267,18 @@ def test_constants_in_code_and_bound_by_pointer() -> None:
         got = np.zeros_like(data)
         assert run(program, [got], bound=[data] if data is large else []) == 0
         np.testing.assert_array_equal(got, data)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("int32", "int8"), ("int32", "int16"), ("int64", "int32"), ("float32", "bfloat16")]
+)
+def test_one_lane_of_truncated_numbers_is_stored_alone(target: Target, lanes: int, wide: str, narrow: str) -> None:
+    """The element behind it lies next to a page that must not be touched."""
+    a, r = buffer("A", wide, lanes), buffer("R", narrow, 1)
+    every = build.ramp(0, 1, lanes)
+    first = every < build.broadcast(build.const(1, "int64"), lanes)
+    body = store(r, every, build.cast(load(a, every), narrow), first)
+    one = np.zeros(1, dtypes.parse(narrow).to_numpy())
+    check(function("first", {a: "in", r: "out"}, body), {"A": numbers(wide, lanes), "R": one}, targets=(target,))

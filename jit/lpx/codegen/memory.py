@@ -11,7 +11,7 @@ from lpx.codegen import types, vectors
 from lpx.codegen.builder import Builder
 from lpx.codegen.casts import wrap_nibble
 from lpx.codegen.storage import Memory
-from lpx.codegen.types import Type, Value, integer, memory_element_of, poison, type_of, value_type
+from lpx.codegen.types import I64, Type, Value, integer, memory_element_of, poison, type_of, value_type
 from lpx.dtypes import DType
 from lpx.expr.nodes import Binary, Const, Expr
 from lpx.records import record
@@ -163,8 +163,26 @@ def _store_consecutive(
     if mask is None:
         b.store(raw, pointer, align, memory.metadata + (metadata if align >= 16 else ""))
         return
+    if b.module.is_x86 and not kind.is_float and kind.lanes <= 64:
+        mask = _unknown_to_llvm(b, mask)
     name = b.module.intrinsic("void", f"llvm.masked.store.{kind.mangled}.p0", [kind.text, "ptr", mask.type.text])
     b.effect(f"call void {name}({raw}, ptr align {align} {pointer.ref}, {mask}){memory.metadata}")
+
+
+def _unknown_to_llvm(b: Builder, mask: Value) -> Value:
+    """The same mask, of which LLVM cannot tell how many lanes are on.
+
+    For x86, LLVM 22 joins a truncation and a masked store; where it then sees that one lane alone is on, it stores that
+    lane before it is truncated, over the elements behind.
+    """
+    bits = type_of(f"i{mask.type.lanes}")
+    held = b.emit(bits, f"bitcast {mask} to {bits.text}")
+    if bits != I64:
+        held = b.emit(I64, f"zext {held} to i64")
+    held = b.emit(I64, f'call i64 asm "", "=r,0"({held})')
+    if bits != I64:
+        held = b.emit(bits, f"trunc {held} to {bits.text}")
+    return b.emit(mask.type, f"bitcast {held} to {mask.type.text}")
 
 
 def _load_strided(b: Builder, kind: Type, memory: Memory, address: Address, stride: int, mask: Value | None) -> Value:

@@ -126,6 +126,11 @@ class ModuleText:
         """LLVM modules that define what `foreign` declared."""
         return foreign_modules(tuple(self._foreign), self._triple, self._attributes)
 
+    @property
+    def is_x86(self) -> bool:
+        """Whether it is for x86 processors."""
+        return self._triple.startswith(("x86_64", "i686"))
+
     def uses(self, name: str) -> bool:
         """Whether the module takes this symbol of the run time."""
         return name in self._declarations

@@ -152,7 +152,8 @@ class _Plan:
     def _padded(self, load: Load) -> Buffer:
         """The buffer that the block reads for `load`: a padded copy, if there is one."""
         loads = facts_of(self.schedule.function)[self.name].loads
-        return next(e.buffer for e in loads if all(a is b for a, b in zip(e.indices, load.indices, strict=True)))
+        same = (e for e in loads if len(e.indices) == len(load.indices))
+        return next(e.buffer for e in same if all(a is b for a, b in zip(e.indices, load.indices, strict=True)))
 
     def _pack(self, load: Load, index_map: IndexMap) -> BlockHandle:
         """Copy an operand into another layout, reading through its padded copy."""
