@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lpx.codegen.builder import Builder
-from lpx.codegen.types import PTR, Type, Value, int32, type_of, value_type
+from lpx.codegen.types import I64, PTR, Type, Value, int32, type_of, value_type
 from lpx.errors import CompileError
 from lpx.expr.nodes import Call
 from lpx.ir import traverse
-from lpx.ir.hardware import BF16_TILE_DOT, TILE_DOTS
+from lpx.ir.hardware import BF16_TILE_DOT, LINE_BYTES, TILE_DOTS
 from lpx.ir.nodes import Stmt
 from lpx.records import record
 
@@ -62,6 +62,10 @@ def _prefetch(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
     return args[0]
 
 
+def _line_offset(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
+    return b.with_int("and", b.emit(I64, f"ptrtoint {args[0]} to i64"), LINE_BYTES - 1)
+
+
 def _byte_dot(bits: int) -> Emit:
     def emit(b: Builder, kind: Type, args: Sequence[Value]) -> Value:
         return b.call(kind, f"llvm.x86.avx512.vpdpbusd.{bits}", args)
@@ -102,6 +106,7 @@ def _features(*alternatives: str) -> tuple[frozenset[str], ...]:
 
 INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "prefetch": (Instruction(1, (), _prefetch),),
+    "line_offset": (Instruction(1, (), _line_offset),),
     "x86.vpdpbusd": (
         Instruction(4, _features("avxvnni", "avx512vnni avx512vl"), _byte_dot(128)),
         Instruction(8, _features("avxvnni", "avx512vnni avx512vl"), _byte_dot(256)),

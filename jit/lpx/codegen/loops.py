@@ -7,7 +7,7 @@ from lpx.codegen.checks import INTERRUPTED
 from lpx.codegen.frame import Frame
 from lpx.codegen.hardware import keeps_tiles
 from lpx.codegen.integers import constant_of
-from lpx.codegen.streaming import stream_stores
+from lpx.codegen.streaming import stream_stores, whole_vectors
 from lpx.codegen.types import I32, Value, int32, integer
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
@@ -67,7 +67,15 @@ def emit_serial(frame: Frame, stmt: ir.For) -> None:
 def run_iterations(frame: Frame, stmt: ir.For, start: Value, end: Value) -> None:
     """The iterations start <= i < end of a loop, one after another."""
     if stmt.pragmas.get("nontemporal") and not frame.streamed:
-        stream_stores(frame, stmt, lambda: _run_iterations(frame, stmt, start, end))
+        stream_stores(frame, stmt, lambda: _run_vectors(frame, stmt, start, end))
+    else:
+        _run_vectors(frame, stmt, start, end)
+
+
+def _run_vectors(frame: Frame, stmt: ir.For, start: Value, end: Value) -> None:
+    if stmt.pragmas.get("aligned") and frame.streamed:
+        with whole_vectors(frame):
+            _run_iterations(frame, stmt, start, end)
     else:
         _run_iterations(frame, stmt, start, end)
 

@@ -104,6 +104,8 @@ def divisor_of(index: Expr) -> int:
 def alignment_of(memory: Memory, kind: Type, multiple: int) -> int:
     """Bytes that the address of an access at a multiple of `multiple` elements is known to be a multiple of."""
     size = kind.bits // 8
+    if memory.is_in_vectors and kind.lanes > 1:
+        return size * kind.lanes
     return max(size, gcd(memory.alignment, size * multiple))
 
 

@@ -22,13 +22,15 @@ Place = tuple[int, int]
 class Memory:
     """A buffer behind `pointer`, whose first element lies at a multiple of `alignment` bytes.
 
-    `metadata` is attached to every access (alias scopes), `load_metadata` to every load as well.
+    `metadata` is attached to every access (alias scopes), `load_metadata` to every load as well. When `is_in_vectors`,
+    every vector that is accessed lies at a multiple of its own length.
     """
 
     pointer: Value
     alignment: int
     metadata: str = ""
     load_metadata: str = ""
+    is_in_vectors: bool = False
 
 
 @record

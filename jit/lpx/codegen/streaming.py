@@ -7,15 +7,20 @@ whole line: LLVM stores longer vectors in pieces of 16, which the processor join
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from lpx.codegen import types
 from lpx.codegen.frame import Frame
 from lpx.codegen.storage import Memory
 from lpx.codegen.types import I64
+from lpx.expr import build
+from lpx.expr import traverse as expr_traverse
 from lpx.expr.buffer import Buffer
+from lpx.expr.nodes import Call, Expr
 from lpx.ir import nodes as ir
 from lpx.ir import traverse
+from lpx.ir.hardware import LINE_OFFSET
 from lpx.records import replace
 
 PIECE = 16
@@ -24,7 +29,7 @@ PIECE = 16
 
 def stream_stores(frame: Frame, loop: ir.For, run: Callable[[], None]) -> None:
     """Emit the loop by `run`, with non-temporal stores where all buffers that it only writes are aligned."""
-    written = traverse.written_buffers(loop.body) - traverse.read_buffers(loop.body)
+    written = traverse.written_buffers(loop.body) - traverse.read_buffers(_without_offsets(loop.body))
     places = {
         buffer: place
         for buffer, place in frame.emitter.storage.items()
@@ -47,6 +52,26 @@ def stream_stores(frame: Frame, loop: ir.For, run: Callable[[], None]) -> None:
     b.start(orelse)
     run()
     b.start(done)
+
+
+@contextmanager
+def whole_vectors(frame: Frame) -> Generator[None]:
+    """Vectors that are stored past the caches within begin at multiples of their length."""
+    places = {b: frame.emitter.storage[b] for b in frame.streamed}
+    memories = {b: replace(p, is_in_vectors=True) for b, p in places.items() if isinstance(p, Memory)}
+    frame.emitter.storage.update(memories)
+    yield
+    frame.emitter.storage.update(places)
+
+
+def _without_offsets(stmt: ir.Stmt) -> ir.Stmt:
+    """`stmt` without looks at where arrays begin, which read nothing."""
+
+    def visit(expr: Expr) -> Expr | None:
+        is_offset = isinstance(expr, Call) and expr.op == LINE_OFFSET
+        return build.const(0) if is_offset else None
+
+    return traverse.transform(stmt, None, lambda e: expr_traverse.transform(e, visit))
 
 
 def drain_stores(frame: Frame) -> None:

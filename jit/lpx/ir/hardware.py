@@ -186,6 +186,19 @@ PREFETCH = register_hardware_op(_hardware("prefetch", 1), _no_effect)
 """Ask for the cache line of an address; the address need not exist."""
 
 
+LINE_BYTES = 64
+"""Bytes of a line, as `line_offset` counts them."""
+
+
+def _line_offset(args: Sequence[Lanes]) -> list[Any]:
+    """Where arrays begin is no part of a program's meaning: here all of them begin at lines."""
+    return [0]
+
+
+LINE_OFFSET = register_hardware_op(_hardware("line_offset", 1, "int64"), _line_offset)
+"""(address) -> int64: by how many bytes, 0 to 63, it lies behind a multiple of 64."""
+
+
 def is_prefetch(stmt: Stmt) -> bool:
     """Whether a statement only asks for a cache line: it touches no element."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == PREFETCH

@@ -12,6 +12,7 @@ from lpx.errors import UnsupportedError
 from lpx.ir.nodes import Function
 from lpx.ir.printer import print_function
 from lpx.ir.verify import verify
+from lpx.passes.align_stores import AlignStores
 from lpx.passes.contract_accumulations import ContractAccumulations
 from lpx.passes.expand_math import ExpandMath
 from lpx.passes.flatten_buffers import FlattenBuffers
@@ -40,6 +41,7 @@ CPU: tuple[Pass, ...] = (
     LowerBlocks(),
     Simplify(),
     PlanAllocations(),  # before loops are copied
+    AlignStores(),  # while a guarded loop of vectors is one
     PartitionLoops(),  # before vectorization, which would turn guards into masks
     Simplify(),
     VectorizeLoops(),

@@ -19,8 +19,8 @@ HEAVY = 12
 STREAM_FROM = 8 << 20
 """Bytes read and written from which on stores past the caches pay, even where the result is read right afterwards."""
 
-STREAM_BYTES = 16
-"""Bytes to which rows must begin at a multiple, for stores past the caches."""
+STREAM_ROW = 512
+"""Bytes of a row from which on stores past the caches pay: its ends, which are parts of lines, go through them."""
 
 SHARES = 8
 """Iterations for each thread from which on a shared loop divides evenly enough."""
@@ -104,9 +104,9 @@ def stream(schedule: Schedule, facts: BlockFacts) -> str:
     extents = [a.extent for a in facts.axes("spatial")]
     itemsize = facts.target.dtype.itemsize
     is_result = any(p.buffer is facts.target and p.role == "out" for p in schedule.function.params)
-    is_aligned = extent_of(extents[-1]) * itemsize % STREAM_BYTES == 0 or len(schedule.loops(facts.block.name)) <= 2
+    is_long = extent_of(extents[-1]) * itemsize >= STREAM_ROW or len(schedule.loops(facts.block.name)) <= 2
     is_large = all(isinstance(e, Const) for e in extents) and moved_bytes(facts) >= STREAM_FROM
-    if not is_result or not is_aligned or not is_large:
+    if not is_result or not is_long or not is_large:
         return ""
     schedule.pragma(schedule.loops(facts.block.name)[0], "nontemporal")
     return ", stores past the caches"
