@@ -64,6 +64,7 @@ class _Partitioner:
         for node in self._graph.nodes:
             if not self._is_free(node):
                 self._place(node)
+        self._join_elementwise()
         for draft in list(self._drafts):
             self._join_chain(draft)
         return tuple(self._seal(draft) for draft in self._ordered())
@@ -174,6 +175,25 @@ class _Partitioner:
         for other in self._drafts:
             if other is draft or draft in other.ancestors:
                 other.ancestors |= added
+
+    def _join_elementwise(self) -> None:
+        """Make one group of element-wise groups of one shape that feed each other: values stay in registers."""
+        order = {node: position for position, node in enumerate(self._graph.nodes)}
+        for draft in list(self._drafts):
+            feeding = {d for n in draft.nodes for v in n.inputs for d in self._sources(v)} - {draft}
+            for other in sorted(feeding, key=lambda d: order[d.nodes[0]]):
+                if other in self._drafts and draft in self._drafts and self._are_one_loop(other, draft):
+                    self._absorb(draft, other)
+                    draft.nodes.sort(key=order.__getitem__)
+
+    def _are_one_loop(self, first: _Draft, second: _Draft) -> bool:
+        """Whether two groups are element-wise, of one shape, and no group runs between the two."""
+        if first.kind != "elementwise" or second.kind != "elementwise":
+            return False
+        if any(first in d.ancestors and d in second.ancestors for d in self._drafts):
+            return False
+        shape = first.nodes[0].outputs[0].shape
+        return all(_same_shape(v.shape, shape) for d in (first, second) for n in d.nodes for v in n.outputs)
 
     def _join_chain(self, last: _Draft) -> None:
         """Make one group of two contractions, operations on rows between them, and what scales rows of the first."""

@@ -4,7 +4,8 @@
     2. run tiles of bilinear algorithms through all their steps (`bilinear`), and strips of rows from one contraction to
        the next (`strips`);
     3. gather windows with what makes them (`windows`), chains of operations on rows, or on columns, under one loop over
-       them (`rows`, `columns`), and the steps of a scan under loops over its elements (`recurrences`);
+       them (`rows`, `columns`), the steps of a scan under loops over its elements (`recurrences`), and element-wise
+       blocks that feed each other in one loop (`chains`);
     4. schedule convolutions, some along with what makes their image;
     5. give each remaining block the schedule of its kind: contraction, reduction, transpose, elementwise.
 
@@ -21,6 +22,7 @@ from lpx.errors import ScheduleError
 from lpx.ir.nodes import Function
 from lpx.rules import (
     bilinear,
+    chains,
     columns,
     convolution,
     crossing,
@@ -67,16 +69,17 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     machine = target.cpu
     made.notes += inlining.inline_positions(made.schedule)
     algorithms = bilinear.find(made.schedule)
-    chains = strips.find(made.schedule)
-    kept = [name for steps in algorithms for name in steps.names] + [name for chain in chains for name in chain.names]
+    runs = strips.find(made.schedule)
+    kept = [name for steps in algorithms for name in steps.names] + [name for run in runs for name in run.names]
     made.notes += inlining.inline_cheap(made.schedule, kept)
     for steps in algorithms:
         _apply_first(made, steps.products, (bilinear.apply,), machine)
-    grouped = strips.gather(made.schedule, chains, machine, made.notes)
+    grouped = strips.gather(made.schedule, runs, machine, made.notes)
     grouped = columns.gather(made.schedule, machine, made.notes, grouped)
     grouped = windows.gather(made.schedule, machine, made.notes, grouped)
     grouped = rows.gather(made.schedule, machine, made.notes, grouped)
     grouped = recurrences.gather(made.schedule, machine, made.notes, grouped)
+    grouped = chains.gather(made.schedule, machine, made.notes, grouped)
     for rules in RULES:
         for name in facts_of(made.schedule.function):
             if name not in grouped and not _is_scheduled(made.schedule, name):

@@ -48,14 +48,20 @@ def joined(schedule: Schedule, facts: BlockFacts, loops: list[LoopHandle]) -> Lo
     """The innermost of `loops`, those of the last axes, joined with others as far as every access walks evenly through
     all of them.
     """
-    spatial = facts.axes("spatial")[-len(loops) :]
+    first = joint_depth(facts, len(loops))
+    return schedule.fuse(*loops[first:]) if len(loops) > first + 1 else loops[-1]
+
+
+def joint_depth(facts: BlockFacts, count: int) -> int:
+    """How many of the last `count` axes stay outside when the others are joined."""
+    spatial = facts.axes("spatial")[-count:]
     first = len(spatial) - 1
     strides = [[facts.stride(e.indices, e.buffer, a.var) for a in spatial] for e in facts.loads]
     if all(_same_order(facts, e) for e in facts.loads):
         first = 0
     while first and all(_runs_on(s[first - 1], s[first], spatial[first].extent) for s in strides):
         first -= 1
-    return schedule.fuse(*loops[first:]) if len(loops) > first + 1 else loops[-1]
+    return first
 
 
 def _runs_on(outer: int | None, inner: int | None, extent: Expr) -> bool:
