@@ -62,6 +62,10 @@ def _row(x: Any, *_: Any, axis: int | tuple[int, ...] = -1, **__: Any) -> int:
     return math.prod(int(x.shape[a]) for a in ((axis,) if isinstance(axis, int) else axis))
 
 
+def _pixels(x: Any, *_: Any, **__: Any) -> int:
+    return math.prod(map(int, x.shape[2:]))
+
+
 _ROWS = [(1536, 128), (512, 1024), (128, 768), (32, 32000)]
 _IMAGE, _CHANNELS = (8, 32, 56, 56), Draw((32,))
 _AFFINE = {"gamma": _CHANNELS, "beta": _CHANNELS}
@@ -72,8 +76,8 @@ layer_norm = register(
     nn.layer_norm, "normalization", _layer_norm, *(case((m, n), (n,), (n,)) for m, n in _ROWS), terms=_row
 )
 rms_norm = register(nn.rms_norm, "normalization", _rms_norm, *(case((m, n), (n,)) for m, n in _ROWS), terms=_row)
-group_norm = register(nn.group_norm, "normalization", _group_norm, case(_IMAGE, 8, **_AFFINE))
-instance_norm = register(nn.instance_norm, "normalization", _instance_norm, case(_IMAGE, **_AFFINE))
+group_norm = register(nn.group_norm, "normalization", _group_norm, case(_IMAGE, 8, **_AFFINE), terms=_pixels)
+instance_norm = register(nn.instance_norm, "normalization", _instance_norm, case(_IMAGE, **_AFFINE), terms=_pixels)
 batch_norm = register(
     nn.batch_norm, "normalization", _batch_norm, case(_IMAGE, _CHANNELS, Draw((32,), "", 0.5, 2.0), **_AFFINE)
 )

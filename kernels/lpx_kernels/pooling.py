@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ def _global_avg_pool(x: Any) -> Any:
     return x.mean((2, 3), keepdims=True)
 
 
+def _taps(_: Any, kernel: PerAxis, *__: Any, **___: Any) -> int:
+    return math.prod(per_axis(kernel, 2))
+
+
 def _pixels(x: Any) -> int:
     return int(x.shape[2] * x.shape[3])
 
@@ -46,7 +51,7 @@ _FEATURES = case((8, 512, 7, 7))
 max_pool = register(
     nn.max_pool, "pooling", _max_pool, case(_IMAGE, 3, 2, 1), case(_IMAGE, 2), dtypes=(*FLOATS, "int8", "int32")
 )
-avg_pool = register(nn.avg_pool, "pooling", _avg_pool, case(_IMAGE, 3, 2, 1), case(_IMAGE, 2))
+avg_pool = register(nn.avg_pool, "pooling", _avg_pool, case(_IMAGE, 3, 2, 1), case(_IMAGE, 2), terms=_taps)
 global_max_pool = register(
     nn.global_max_pool, "pooling", _global_max_pool, _FEATURES, dtypes=(*FLOATS, "int8", "int32")
 )
