@@ -17,7 +17,8 @@ from tests.passes.support import assert_pass_keeps, parse
 
 Array = NDArray[Any]
 
-EAGER = AlignStores(shortest=2, shortest_streamed=2)
+STREAMED = "pragma(nontemporal=true)"
+EAGER = AlignStores(shortest=2)
 
 
 def aligned(body: str, shape: str = "100", dtype: str = "float32") -> str:
@@ -30,7 +31,12 @@ def row(place: str, lanes: int = 16, extent: int = 100, kind: str = "") -> str:
     at = place.format(f"v * {lanes} + l")
     store = f"B[{at}] = A[{at}]"
     guarded = f"if v * {lanes} + l < {extent} {{ {store} }}" if extent % lanes else store
-    return f"for v in 0..{-(-extent // lanes)} {kind} {{ for l in 0..{lanes} vectorize {{ {guarded} }} }}"
+    return f"for v in 0..{-(-extent // lanes)} {kind} {STREAMED} {{ for l in 0..{lanes} vectorize {{ {guarded} }} }}"
+
+
+def in_vectors(body: str) -> str:
+    """`body` for each of 16 lanes."""
+    return f"{{ for l in 0..16 vectorize {{ {body} }} }}"
 
 
 def test_a_row_in_three_parts() -> None:
@@ -39,7 +45,7 @@ def test_a_row_in_three_parts() -> None:
     assert "let first = (64 - offset) // 4 % 16" in text
     assert "let whole = (100 - first) // 16" in text
     assert "if l < first {" in text
-    assert "for v in 0..whole pragma(aligned=true) {" in text
+    assert "for v in 0..whole pragma(nontemporal=true, aligned=true) {" in text
     assert "if first + whole * 16 + l_2 < 100 {" in text
 
 
@@ -59,14 +65,14 @@ def test_blocks_of_a_row_end_where_the_row_does() -> None:
     """Three blocks of 32, the last one of 4 elements, which is less than what may come before a whole vector."""
     at = "b * 32 + (v * 16 + l)"
     inner = f"for l in 0..16 vectorize {{ if {at} < 68 {{ B[{at}] = A[{at}] }} }}"
-    text = aligned(f"for b in 0..3 {{ for v in 0..2 {{ {inner} }} }}", "68")
+    text = aligned(f"for b in 0..3 {STREAMED} {{ for v in 0..2 {{ {inner} }} }}", "68")
     assert "(&B[b * 32])" in text
     assert "let whole = max(" in text
 
 
 def test_a_guard_that_always_holds_makes_no_row_longer() -> None:
     text = aligned(
-        "for v in 0..3 { for l in 0..16 vectorize { if v * 16 + l < 60 { B[v * 16 + l] = A[v * 16 + l] } } }", "48"
+        f"for v in 0..3 {STREAMED} {in_vectors('if v * 16 + l < 60 { B[v * 16 + l] = A[v * 16 + l] }')}", "48"
     )
     assert "let whole = (48 - first) // 16" in text
 
@@ -79,10 +85,11 @@ def test_a_guard_that_always_holds_makes_no_row_longer() -> None:
         (row("{}", lanes=32), "100"),  # vectors longer than a line
         (row("99 - ({})"), "100"),  # from the end
         (f"for i in 0..2 {{ {row('{}, i')} }}", "100, 2"),  # down a column
-        ("for v in 0..6 { for l in 0..16 vectorize { B[v * 16 + l] = A[v] } }", "100"),  # knows its vector
-        ("for v in 0..6 { for l in 0..16 vectorize { if A[0] < 0.0f32 { B[v * 16 + l] = A[l] } } }", "100"),
-        ("for v in 0..6 { for l in 0..16 vectorize { B[v * 16 + l] = sin(A[v * 16 + l]) } }", "100"),  # costly
-        ("for v in 0..6 { for l in 0..16 { B[v * 16 + l] = A[v * 16 + l] } }", "100"),  # no vectors
+        (f"for v in 0..6 {STREAMED} {in_vectors('B[v * 16 + l] = A[v]')}", "100"),  # knows its vector
+        (f"for v in 0..6 {STREAMED} {in_vectors('if A[0] < 0.0f32 { B[v * 16 + l] = A[l] }')}", "100"),
+        (f"for v in 0..6 {STREAMED} {in_vectors('B[v * 16 + l] = sin(A[v * 16 + l])')}", "100"),  # costly
+        (f"for v in 0..6 {STREAMED} {{ B[v * 16] = A[v * 16] }}", "100"),  # no vectors
+        (row("{}").replace(STREAMED, ""), "100"),  # through the caches
     ],
 )
 def test_what_stays(body: str, shape: str) -> None:

@@ -1,4 +1,4 @@
-"""Vectors that begin where lines of memory do: a store to two lines at once costs as much as two."""
+"""Vectors that begin where lines of memory do, for stores past the caches."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class AlignStores:
             `for v in 0..whole { for l in 0..16 vectorize { B[first + v * 16 + l] = .. } }`
             and the rest in a last vector like the first one.
 
-    It pays for parameters, rows of at least `shortest` vectors (`shortest_streamed` where stores go past the caches,
-    which take whole lines only), and values of at most `size` operations, since the loop's body is there three times.
+    It pays where stores go past the caches, which take whole lines only (in a loop with the pragma `nontemporal`), for
+    rows of at least `shortest` vectors of a parameter, and values of at most `size` operations, since the loop's body
+    is there three times. A store to a cache takes two lines at once nearly as fast as one.
     """
 
-    shortest: int = 64
-    shortest_streamed: int = 8
+    shortest: int = 8
     size: int = 48
 
     def __call__(self, function: Function) -> Function:
@@ -47,16 +47,15 @@ class AlignStores:
     def _visit(self, stmt: Stmt, written: set[Buffer], *, is_streamed: bool) -> Stmt:
         if isinstance(stmt, For):
             is_streamed = is_streamed or bool(stmt.pragmas.get("nontemporal"))
-            row = _match(stmt)
-            if row is not None and row.store.buffer in written and self._pays(row, is_streamed):
+            row = _match(stmt) if is_streamed else None
+            if row is not None and row.store.buffer in written and self._pays(row):
                 return _aligned(row)
         return traverse.map_children(stmt, lambda s: self._visit(s, written, is_streamed=is_streamed), lambda e: e)
 
-    def _pays(self, row: _Row, is_streamed: bool) -> bool:
-        least = self.shortest_streamed if is_streamed else self.shortest
+    def _pays(self, row: _Row) -> bool:
         found = list(expr_traverse.walk(row.store.value))
         costly = any(isinstance(e, Call) and e.op.kind != "primitive" for e in found)
-        return row.vectors >= least and len(found) <= self.size and not costly
+        return row.vectors >= self.shortest and len(found) <= self.size and not costly
 
 
 @record(eq=False)
