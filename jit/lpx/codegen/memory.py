@@ -199,10 +199,9 @@ def _load_strided(b: Builder, kind: Type, memory: Memory, address: Address, stri
     parts: list[Value] = []
     for start in starts:
         index = b.with_int("add", address.index, start) if start else address.index
-        part = Address(index, lanes, 1, gcd(address.multiple, start) if start else address.multiple)
-        parts.append(
-            _load_consecutive(b, kind, memory, part, None if mask is None else _spread(b, mask, start, stride))
-        )
+        row = Address(index, lanes, 1, gcd(address.multiple, start) if start else address.multiple)
+        read = None if mask is None else _spread(b, mask, start, stride)
+        parts.append(_load_consecutive(b, kind, memory, row, read))
     result = poison(kind)
     done = 0
     for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
