@@ -47,6 +47,7 @@ SHAPES = [
     (1, 15, 33, 33, 33),
     (2, 30, 65, 8, 40),
     (1, 57, 57, 5, 3),
+    (1, 240, 256, 16, 16),
 ]
 
 
@@ -62,6 +63,13 @@ def test_strips_around_the_edges_of_tiles(h: int, m: int, n: int, d: int, e: int
     assert ("left out" in note) == (causal and m > 14)  # the first strip, which looks at all panels, is not alone
     got = lpx.build(made.schedule)(q, k, v)
     np.testing.assert_allclose(got, reference(q, k, v, causal=causal, scaled=scaled), rtol=1e-4, atol=1e-5)
+
+
+def test_products_that_nobody_looks_at_are_left_out() -> None:
+    """Panels of keys after a strip of queries, exponentials, and values."""
+    made = default.default_schedule(te.lower(chain(1, 280, 256, 16, 16, causal=True, scaled=False)), HOST)
+    guarded = [line for line in str(made.schedule).splitlines() if "block " in line and "0 <= " in line]
+    assert {line.split("block ")[1].split("(")[0] for line in guarded} >= {"S", "S_init", "T", "P", "D", "O"}
 
 
 def test_no_matrix_of_scores_is_kept() -> None:

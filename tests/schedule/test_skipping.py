@@ -72,6 +72,15 @@ def test_readers_that_are_skipped_read_nothing() -> None:
     check_equivalent(te.lower(program), s.function)
 
 
+def test_several_readers_need_what_one_of_them_does(golden: Golden) -> None:
+    """A sum up to the diagonal, and one up to two places further."""
+    a, r, q = te.placeholder((6, 9), name="A"), te.reduce_axis(9, name="r"), te.reduce_axis(9, name="q")
+    b = te.compute((6, 9), lambda i, j: a[i, j] * 2.0, name="B")
+    near = te.compute((6,), lambda i: te.sum(te.where(r <= i, b[i, r], 0.0), axis=r), name="C")
+    far = te.compute((6,), lambda i: te.sum(te.where(q <= i + 2, b[i, q], 0.0), axis=q), name="D")
+    confirm(golden, "skip_idle_of_several_readers", [near, far], lambda s: s.skip_idle("B"))
+
+
 def read_as(value: te.Scalar, instead: float, name: str = "C") -> te.Tensor:
     a, r = te.placeholder((4, 4), name="A"), te.reduce_axis(4, name="r")
     return te.compute((4,), lambda i: te.sum(te.where(r <= i, a[i, r] * value, instead), axis=r), name=name)

@@ -18,6 +18,7 @@ from lpx.expr.nodes import Axis
 from lpx.records import record
 from lpx.rules import rows
 from lpx.rules.contraction import PARALLEL_PRODUCTS, Contraction, loops_inside, pack_columns, recognise
+from lpx.rules.elementwise import SHARES
 from lpx.rules.facts import BlockFacts, extent_of, facts_of, follower
 from lpx.schedule import queries
 from lpx.schedule.errors import OptionError
@@ -162,12 +163,14 @@ class StripPlan:
         for name in (self.chain.first, self.chain.scaled):
             if name:
                 schedule.compute_at(name, strip)
-        self._share(own, shared, strip, panels)
+        shares = self._place(panels, own, [*shared, strip])
         products = self.products
         self._first_tile(products, strip, width)
         rest = [n for n in (self.chain.scaled, *self.between) if n and n != products]
         notes = [*rows.inside_all(schedule, rest, strip, self.machine), self._skip_idle()]
         height = queries.constant_value(schedule.loop_of(tile[-2]).extent)
+        if shares:
+            schedule.parallel(schedule.fuse(*shares) if len(shares) > 1 else shares[0])
         return f"{height} rows at a time from contraction to contraction, in tiles of {width} columns; " + "; ".join(
             n for n in notes if n
         )
@@ -237,21 +240,21 @@ class StripPlan:
         for loop in (inside[1], start[-1]):
             schedule.vectorize(loop)
 
-    def _share(self, own: list[LoopHandle], shared: list[LoopHandle], strip: LoopHandle, panels: BlockHandle) -> None:
-        """Place the copy of panels, and share batches or strips among threads."""
+    def _place(self, panels: BlockHandle, own: list[LoopHandle], inside: list[LoopHandle]) -> list[LoopHandle]:
+        """Place the copy of panels; the loops whose iterations threads are to share, if that pays."""
         schedule, cores = self.schedule, self.machine.cores
         copies = prod(extent_of(schedule.loop_of(h).extent) for h in own)
         threads = cores > 1 and self.first.facts.runs >= PARALLEL_PRODUCTS
-        apart = bool(own) and (not threads or copies % cores == 0 or copies >= 8 * cores)
+        apart = bool(own) and (not threads or copies % cores == 0 or copies >= SHARES * cores)
         if apart:
             schedule.compute_at(panels, own[-1])
         *around, lane = schedule.loops(panels)
         if threads and not apart:
             schedule.parallel(around[0])
         schedule.vectorize(lane)
-        if threads:
-            loops = own if apart else [*own, *shared, strip]
-            schedule.parallel(schedule.fuse(*loops) if len(loops) > 1 else loops[0])
+        if not threads:
+            return []
+        return own if apart else [*own, *inside]
 
     def _first_tile(self, host: str, strip: LoopHandle, width: int) -> None:
         """Compute the products of a strip, a panel at a time."""

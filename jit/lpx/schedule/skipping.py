@@ -128,12 +128,16 @@ def _needs(function: Function, buffer: Buffer) -> list[_Need]:
         if buffer in traverse.written_buffers(reader):
             continue
         for needs in _reads(function, reader, buffer):
-            found = needs if found is None else [n for n in found if any(_same(n, m) for m in needs)]
+            found = needs if found is None else [w for n in found for m in needs if (w := _either(n, m)) is not None]
     return found or []
 
 
-def _same(one: _Need, other: _Need) -> bool:
-    return one.coefficients == other.coefficients and Analyzer().equal(one.rest, other.rest)
+def _either(one: _Need, other: _Need) -> _Need | None:
+    """What holds where one of two does, as far as they can be compared: the weaker one."""
+    further = queries.constant_value(Analyzer().simplify(other.rest - one.rest))
+    if one.coefficients != other.coefficients or further is None:
+        return None
+    return other if further > 0 else one
 
 
 def _reads(function: Function, reader: Block, buffer: Buffer) -> Iterator[list[_Need]]:
