@@ -40,16 +40,21 @@ def gather(schedule: Schedule, machine: CpuMachine, notes: list[str], before: se
 
 
 def _chains(schedule: Schedule, before: set[str]) -> Iterator[list[str]]:
-    """Runs of neighbouring blocks of one shape, of which one reads what another writes, at its own place."""
+    """Runs of neighbouring blocks of one shape, of which one reads what another writes, at its own place.
+
+    What reads a sum is left alone: it may be applied to each tile of it.
+    """
     facts = facts_of(schedule.function)
+    reduced = {f.target for f in facts.values() if f.is_reduction and f.stores}
     chain: list[BlockFacts] = []
     for nest in (n for s in traverse.walk(schedule.function.body) if isinstance(s, Seq) for n in s.stmts):
         blocks = [b.name for b in queries.blocks_within(nest)] if isinstance(nest, For) else []
         found = facts[blocks[0]] if len(blocks) == 1 and blocks[0] not in before else None
-        if found is None or not _is_link(found) or (chain and not _continues(chain, found)):
+        is_link = found is not None and _is_link(found) and not any(e.buffer in reduced for e in found.loads)
+        if not is_link or (chain and found is not None and not _continues(chain, found)):
             yield from _worth(chain)
             chain = []
-        if found is not None and _is_link(found):
+        if found is not None and is_link:
             chain.append(found)
     yield from _worth(chain)
 
