@@ -66,7 +66,7 @@ def graph_of(
     return builder.finish([builder.add("conv", [image, filters], **given)])
 
 
-@pytest.mark.parametrize(("channels", "size", "results"), [(64, 56, 4), (128, 28, 4), (256, 14, 2), (512, 7, 2)])
+@pytest.mark.parametrize(("channels", "size", "results"), [(64, 56, 4), (128, 28, 4), (256, 14, 2)])
 def test_it_is_used_for_the_layers_of_a_resnet(channels: int, size: int, results: int) -> None:
     graph = graph_of((1, channels, size, size), (channels, channels, 3, 3))
     (node,) = use_winograd(graph, graph.constants, MACHINE).nodes
@@ -85,6 +85,7 @@ def test_it_is_used_for_the_layers_of_a_resnet(channels: int, size: int, results
         ((1, 64, 56, 56), (64, 64, 1, 3), {}),
         ((1, 3, 56, 56), (64, 3, 3, 3), {}),  # few channels
         ((1, 40, 56, 56), (40, 40, 3, 3), {}),  # no whole vectors of channels
+        ((1, 512, 7, 7), (512, 512, 3, 3), {}),  # 17 MB of transformed filters
         ((1, 64, 4, 4), (64, 64, 3, 3), {}),  # transformed filters are read for four tiles
         ((1, 64, 2, 2), (64, 64, 3, 3), {}),  # a tile that is mostly thrown away
     ],
@@ -121,7 +122,7 @@ def test_what_follows_is_applied_to_each_tile() -> None:
     want = np.maximum(convolved(x, w, 1) + bias[:, None, None], 0) + residual
     assert error(block(x, residual), want) < F4.error
     lowered = block.lower(x, residual)
-    assert "Winograd tiles of 4 x 4 results" in lowered.explain()
+    assert "Winograd tiles of 2 x 2 results" in lowered.explain()
     assert len(lowered.kernels) == 1
 
 
@@ -150,7 +151,7 @@ def test_threads_do_not_change_results() -> None:
     np.testing.assert_array_equal(results[0], results[1])
 
 
-@pytest.mark.parametrize(("channels", "size", "algorithm"), [(64, 56, F4), (256, 14, F2), (512, 7, F2)])
+@pytest.mark.parametrize(("channels", "size", "algorithm"), [(64, 56, F4), (256, 14, F2)])
 def test_the_stated_error_holds_on_layers_of_a_resnet(channels: int, size: int, algorithm: Algorithm) -> None:
     w = frozen(channels, channels, 3, 3)
     x = draw(1, channels, size, size)

@@ -23,7 +23,7 @@ from lpx.target import CpuMachine
 FEWEST_CHANNELS = 32
 """Channels and filters from which on the products outweigh the transforms."""
 
-READ = 24
+READ = 40
 """Products that take as long as one element of the filters takes to come from memory."""
 
 
