@@ -31,6 +31,8 @@ RESNET50 = [
 MOBILENETV2 = [(32, 112, 1), (96, 112, 2), (144, 56, 1), (192, 28, 1), (576, 14, 1)]
 """Channels, size and stride of 3 x 3 windows over one channel each."""
 
+GROUPED = [(128, 128, 56, 3, 1, 32), (256, 256, 28, 3, 1, 32), (64, 128, 28, 3, 1, 2), (112, 112, 28, 3, 1, 7)]
+"""Channels, filters, size of the image, of the window, stride, and groups: ResNeXt, RegNet and two halves."""
 
 WEIGHTS = pytest.mark.parametrize("constant", [True, False], ids=["constants", "arguments"])
 
@@ -49,3 +51,12 @@ def test_resnet50(
 def test_depthwise(compare: Compare, channels: int, size: int, stride: int, constant: bool) -> None:
     """Five depthwise layers."""
     compare(conv2d(channels, channels, size, 3, stride, channels, constant=constant))
+
+
+@WEIGHTS
+@pytest.mark.parametrize(("channels", "filters", "size", "window", "stride", "groups"), GROUPED)
+def test_grouped(
+    compare: Compare, channels: int, filters: int, size: int, window: int, stride: int, groups: int, constant: bool
+) -> None:
+    """Layers of several groups of channels."""
+    compare(conv2d(channels, filters, size, window, stride, groups, constant=constant))

@@ -35,6 +35,9 @@ SPARE = 3
 PANEL_SHARE = 60
 """Percent of the first cache that filters of one part of the sum may take: the rest is for pixels and sums."""
 
+SHORT_SUM = 32
+"""Terms up to which turning a tile round costs more than what lanes over filters save."""
+
 SUMS_SHARE = 4
 """The part of the second cache, one over this, that sums may take while parts are added."""
 
@@ -106,14 +109,15 @@ def _is_windowed(found: Contraction, axis: Axis) -> bool:
 
 
 def pays(conv: Convolution, machine: CpuMachine) -> bool:
-    """Whether filters fill vectors, or half of one where windows would fill it badly, and there is something to add."""
+    """Whether there is something to add up, and lanes are better filled by filters than by windows side by side."""
     lanes = machine.lanes(conv.contraction.facts.target.dtype.bits)
     filters, width = extent_of(conv.filter.extent), extent_of(conv.column.extent)
-    image = conv.contraction.column_operand
+    image, terms = conv.contraction.column_operand, prod(extent_of(a.extent) for a in conv.summed)
     stride = conv.contraction.facts.stride(image.indices, image.buffer, conv.column.var)
-    dense = stride == 1 and 4 * width >= 3 * lanes * -(-width // lanes)
-    enough = 4 * filters >= 3 * lanes or (2 * filters >= lanes and not dense)
-    return enough and lanes > 1 and prod(extent_of(a.extent) for a in conv.summed) > 1
+    if lanes == 1 or terms == 1 or 2 * filters < lanes:
+        return False
+    fills = stride == 1 and 4 * width >= 3 * lanes * -(-width // lanes)
+    return not fills or (4 * filters >= 3 * lanes and terms > SHORT_SUM)
 
 
 def choose_tile(conv: Convolution, machine: CpuMachine) -> Tile:
@@ -174,17 +178,19 @@ class _Plan:
     def _at_once(self, packed: Buffer) -> str:
         """All of the sum of a tile in registers: batches, then filters and pixels in tiles.
 
-        Filters go outside where all of them together do not stay in the second cache: each panel is then used up.
+        Filters go outside where all of them together do not stay in the second cache: each panel is then used up, for
+        all images if these stay there.
         """
         schedule, conv, tile = self.schedule, self.conv, self.tile
         loops = self._host_loops()
         filters, in_filters = self._cut(loops.pop(conv.filter, None), tile.filters)
         rows, in_rows = self._cut(loops.pop(conv.row, None) if conv.row else None, tile.rows)
         columns, in_columns = self._cut(loops.pop(conv.column, None), tile.columns)
-        around = [*loops.values(), *rows]
-        stream = self._filter_bytes() > self.machine.l2.bytes // 2
-        outside = [*filters, *around] if stream or not around else around
-        first = [*outside, *columns] if filters and outside[0] is filters[0] else [*outside, *columns, *filters]
+        room, batches = self.machine.l2.bytes // 2, list(loops.values())
+        apart, together = (batches, []) if self._image_bytes() > room else ([], batches)
+        stream = self._filter_bytes() > room
+        outside = [*apart, *filters, *together, *rows] if stream or not [*batches, *rows] else [*batches, *rows]
+        first = [*outside, *columns] if any(h in outside for h in filters) else [*outside, *columns, *filters]
         inside = [*in_rows, *in_filters, *in_columns]
         if not first:
             first = [schedule.add_unit_loop(inside[0])]

@@ -164,6 +164,8 @@ def conv2d(
     out = (size + 2 * pad - window) // stride + 1
     weights = normal(filters, channels // groups, window, window, seed=1)
     shape = f"{filters}" if groups == channels else f"{channels} to {filters}"
+    if 1 < groups < channels:
+        shape += f" in {groups} groups"
     kind = "depthwise" if groups == channels else "conv"
 
     def in_torch(torch: Any, x: Any, w: Any) -> Any:
