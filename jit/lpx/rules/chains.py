@@ -16,9 +16,8 @@ from lpx.expr.nodes import Const
 from lpx.ir import traverse
 from lpx.ir.nodes import For, Seq
 from lpx.rules.elementwise import joint_depth, lanes_for, share, split_vector, stream
-from lpx.rules.facts import BlockFacts, extent_of, facts_of
+from lpx.rules.facts import BlockFacts, extent_of, facts_of, follower
 from lpx.schedule import queries
-from lpx.schedule.handles import LoopHandle
 from lpx.schedule.schedule import Schedule
 from lpx.target import CpuMachine
 
@@ -42,15 +41,15 @@ def gather(schedule: Schedule, machine: CpuMachine, notes: list[str], before: se
 def _chains(schedule: Schedule, before: set[str]) -> Iterator[list[str]]:
     """Runs of neighbouring blocks of one shape, of which one reads what another writes, at its own place.
 
-    What reads a sum is left alone: it may be applied to each tile of it.
+    What alone reads a sum is left to it: it may be applied to each of its tiles.
     """
     facts = facts_of(schedule.function)
-    reduced = {f.target for f in facts.values() if f.is_reduction and f.stores}
+    followers = {follower(schedule.function, n) for n, f in facts.items() if f.is_reduction}
     chain: list[BlockFacts] = []
     for nest in (n for s in traverse.walk(schedule.function.body) if isinstance(s, Seq) for n in s.stmts):
         blocks = [b.name for b in queries.blocks_within(nest)] if isinstance(nest, For) else []
         found = facts[blocks[0]] if len(blocks) == 1 and blocks[0] not in before else None
-        is_link = found is not None and _is_link(found) and not any(e.buffer in reduced for e in found.loads)
+        is_link = found is not None and _is_link(found) and found.block.name not in followers
         if not is_link or (chain and found is not None and not _continues(chain, found)):
             yield from _worth(chain)
             chain = []
@@ -91,28 +90,21 @@ def _worth(chain: list[BlockFacts]) -> Iterator[list[str]]:
 
 
 def _schedule(schedule: Schedule, names: list[str], machine: CpuMachine) -> str:
-    """Cut the loops of all blocks alike, and make one of them all."""
+    """Make one nest of all loops, and cut it into vectors."""
     facts = [facts_of(schedule.function)[n] for n in names]
     depth = max(joint_depth(f, len(f.axes("spatial"))) for f in facts)
     lanes = min(lanes_for(f, machine) for f in facts)
-    vectors = [_cut(schedule, name, depth, lanes) for name in names]
-    outer = [h for h in schedule.loops(names[0]) if h is not vectors[0]]
+    loops = list(schedule.loops(names[0]))
     for name in names[1:]:
-        behind = list(schedule.loops(name))[: len(outer)]
-        for loop, other in zip(outer, behind, strict=True):
-            schedule.merge(loop, other)
-    for vector in vectors:
-        schedule.vectorize(vector)
+        for loop, behind in zip(loops, schedule.loops(name), strict=True):
+            schedule.merge(loop, behind)
+    inner = schedule.fuse(*loops[depth:]) if len(loops) > depth + 1 else loops[-1]
+    vector = split_vector(schedule, inner, lanes, queries.constant_value(schedule.loop_of(inner).extent))
+    outer = [h for h in schedule.loops(names[0]) if h is not vector]
+    schedule.vectorize(vector)
     streamed = [stream(schedule, f) for f in facts if not _is_temporary(schedule, f)]
     shared = share(schedule, machine, outer, sum(f.runs * max(f.cost, 1) for f in facts))
     return f"one loop, vectors of {lanes}{shared}{next((s for s in streamed if s), '')}"
-
-
-def _cut(schedule: Schedule, name: str, depth: int, lanes: int) -> LoopHandle:
-    """The loop over lanes of a block, whose loops from `depth` on are joined."""
-    loops = list(schedule.loops(name))
-    inner = schedule.fuse(*loops[depth:]) if len(loops) > depth + 1 else loops[-1]
-    return split_vector(schedule, inner, lanes, queries.constant_value(schedule.loop_of(inner).extent))
 
 
 def _is_temporary(schedule: Schedule, facts: BlockFacts) -> bool:
