@@ -75,6 +75,7 @@ PROGRAMS = [
     permute((64, 128, 256), (0, 2, 1)),
     permute((64, 128, 256), (1, 0, 2)),
     permute((8, 64, 56, 56), (0, 2, 3, 1), name="channels last 8 x 64 x 56 x 56"),
+    permute((8, 3, 224, 224), (0, 2, 3, 1), name="channels last 8 x 3 x 224 x 224"),
     permute((8, 56, 56, 64), (0, 3, 1, 2), name="channels first 8 x 56 x 56 x 64"),
     permute((8, 512, 12, 64), (0, 2, 1, 3), name="heads 8 x 512 x 12 x 64"),
     Program(
