@@ -58,7 +58,7 @@ def _runs(axes: Sequence[int], shape: Sequence[int]) -> list[list[int]]:
     """
     runs: list[list[int]] = []
     for axis in (a for a in axes if shape[a] != 1):
-        between = shape[runs[-1][-1] + 1 : axis] if runs else []
+        between: Sequence[int] = shape[runs[-1][-1] + 1 : axis] if runs else ()
         if runs and runs[-1][-1] < axis and all(d == 1 for d in between):
             runs[-1].append(axis)
         else:
