@@ -23,9 +23,21 @@ def shared_values(*shape: int) -> list[te.Tensor]:
     """Two results of a value that is not cheap to compute again, one by rows and one by columns."""
     x = te.placeholder(shape, name="x")
     row, column = te.placeholder(shape[-1:], name="row"), te.placeholder(shape[:1], name="column")
-    e = te.compute(shape, lambda *i: te.exp(x[i]), name="E")
-    first = te.compute(shape, lambda *i: e[i] / row[i[-1]], name="F")
-    return [first, te.compute(shape, lambda *i: te.sqrt(e[i]) + first[i] * column[i[0]], name="G")]
+
+    def exponential(*i: te.Scalar) -> te.Scalar:
+        return te.exp(x[i])
+
+    e = te.compute(shape, exponential, name="E")
+
+    def ratio(*i: te.Scalar) -> te.Scalar:
+        return e[i] / row[i[-1]]
+
+    first = te.compute(shape, ratio, name="F")
+
+    def both(*i: te.Scalar) -> te.Scalar:
+        return te.sqrt(e[i]) + first[i] * column[i[0]]
+
+    return [first, te.compute(shape, both, name="G")]
 
 
 @pytest.mark.parametrize("shape", [(1,), (15,), (16,), (17,), (100,), (3, 5), (4, 16), (2, 33), (2, 3, 7)])
@@ -47,13 +59,12 @@ def other(name: str) -> list[te.Tensor]:
     """Programs whose loops stay apart."""
     x, n = te.placeholder((40,), name="x"), te.var("n")
     e = te.compute((40,), lambda i: te.exp(x[i]), name="E")
-    match name:
-        case "another place":
-            return [e, te.compute((40,), lambda i: e[39 - i] * 2.0, name="F")]
-        case "another shape":
-            return [e, te.compute((39,), lambda i: e[i] * 2.0, name="F")]
-        case "nothing handed on":
-            return [e, te.compute((40,), lambda i: te.tanh(x[i]), name="F")]
+    if name == "another place":
+        return [e, te.compute((40,), lambda i: e[39 - i] * 2.0, name="F")]
+    if name == "another shape":
+        return [e, te.compute((39,), lambda i: e[i] * 2.0, name="F")]
+    if name == "nothing handed on":
+        return [e, te.compute((40,), lambda i: te.tanh(x[i]), name="F")]
     y = te.placeholder((n,), name="y")
     u = te.compute((n,), lambda i: te.exp(y[i]), name="E")
     return [u, te.compute((n,), lambda i: u[i] * 2.0, name="F")]
