@@ -1,6 +1,6 @@
 """The default schedule of a program: rules applied in order, each to the blocks it recognises.
 
-    1. inline what is cheap to compute again (`inlining`);
+    1. inline what is cheap to compute again (`inlining`), and copy what lies across a reduction (`realign`);
     2. run tiles of bilinear algorithms through all their steps (`bilinear`), and strips of rows from one contraction to
        the next (`strips`);
     3. gather windows with what makes them (`windows`), chains of operations on rows, or on columns, under one loop over
@@ -46,7 +46,7 @@ Rule = Callable[[Schedule, str, CpuMachine], str]
 """Schedules the block of that name if it recognises it; what it did, in words, or nothing."""
 
 RULES: tuple[tuple[Rule, ...], ...] = (
-    (dotted.apply, convolution.apply, realign.apply),
+    (dotted.apply, convolution.apply),
     (products.apply, reduction.apply, crossing.apply, elementwise.apply),
 )
 """What a block by itself may be, the most special first; rules of one line see all blocks before those of the next."""
@@ -72,6 +72,7 @@ def default_schedule(function: Function, target: Target) -> DefaultSchedule:
     runs = strips.find(made.schedule)
     kept = [name for steps in algorithms for name in steps.names] + [name for run in runs for name in run.names]
     made.notes += inlining.inline_cheap(made.schedule, kept)
+    made.notes += realign.realign(made.schedule)
     for steps in algorithms:
         _apply_first(made, steps.products, (bilinear.apply,), machine)
     grouped = strips.gather(made.schedule, runs, machine, made.notes)

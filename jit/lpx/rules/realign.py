@@ -14,27 +14,34 @@ from lpx.rules import contraction, reduction
 from lpx.rules.facts import BlockFacts, extent_of, facts_of
 from lpx.schedule.schedule import Schedule
 from lpx.schedule.values import IndexMap
-from lpx.target import CpuMachine
 
 REUSE = 4
 """Times that an element is read, from which on copying it pays."""
 
 
-def apply(schedule: Schedule, name: str, _: CpuMachine) -> str:
-    """Copy what one reduction reads across its last axis; what was done, or "" where the rule does not apply."""
-    facts = facts_of(schedule.function)[name]
+def realign(schedule: Schedule) -> list[str]:
+    """Copy what reductions read across their last axis; the notes of what was done."""
+    notes: list[str] = []
+    for name, facts in facts_of(schedule.function).items():
+        copied = _copy(schedule, name, facts)
+        if copied:
+            notes.append(f"{name}: {' and '.join(copied)} copied to lie along {facts.axes('reduce')[-1].var.name}")
+    return notes
+
+
+def _copy(schedule: Schedule, name: str, facts: BlockFacts) -> list[str]:
+    """Copy what one block reads across its last reduce axis; the names of the buffers."""
     if not facts.is_reduction or not facts.is_plain or facts.axes("sequential"):
-        return ""
+        return []
     if not reduction.reduces_contiguously(facts) or contraction.recognise(facts) is not None:
-        return ""
+        return []
     along = facts.axes("reduce")[-1]
     copied = {e.buffer: e for e in facts.loads if _lies_across(facts, e, along)}
     if any(sum(e.buffer is buffer for e in facts.loads) > 1 for buffer in copied):
-        return ""
+        return []
     for load in copied.values():
         schedule.pack(name, load.buffer, _last(load, along))
-    names = " and ".join(buffer.name for buffer in copied)
-    return f"{names} copied to lie along {along.var.name}" if copied else ""
+    return [buffer.name for buffer in copied]
 
 
 def _lies_across(facts: BlockFacts, load: Load, along: Axis) -> bool:

@@ -60,7 +60,9 @@ def _chain(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -
         return []
     rows = _rows(last, members)
     same = all(_leading(m, rows) == _leading(last, rows) for m in members)
-    return [m.block.name for m in members] if rows and same else []
+    if not rows or not same or _is_one_pass([*members, last], rows):
+        return []
+    return [m.block.name for m in members]
 
 
 def members_of(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts]) -> list[BlockFacts]:
@@ -80,6 +82,12 @@ def members_of(schedule: Schedule, last: BlockFacts, facts: dict[str, BlockFacts
         return []
     outputs = {p.buffer for p in schedule.function.params}
     return [] if any(m.target in outputs for m in members) else members
+
+
+def _is_one_pass(blocks: list[BlockFacts], rows: int) -> bool:
+    """Whether a chain passes by each row once: what is left to do are numbers, for which rows are lanes."""
+    passes = [b for b in blocks if b.is_reduction or len(b.axes("spatial")) > rows]
+    return len(passes) == 1 and passes[0].is_reduction
 
 
 def _reduces_rows(facts: BlockFacts) -> bool:
