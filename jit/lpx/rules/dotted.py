@@ -32,7 +32,7 @@ FEW_STRIPS = 2
 
 @record
 class Sizes:
-    """Sizes in iterations: `rows` x `columns` of the result stay in registers; panels in `block` stay in a cache."""
+    """Sizes in iterations: `rows` x `columns` of the result stay in registers, `block` panels in the second cache."""
 
     rows: int
     columns: int
@@ -50,7 +50,7 @@ def choose_sizes(found: Contraction, dot: Dot, machine: CpuMachine) -> Sizes:
         vectors = columns // dot.columns
         rows = divide_evenly(height, (machine.vector_registers - vectors - 2) // vectors)
     panel = columns * summed * found.column_operand.dtype.itemsize
-    return Sizes(rows, columns, max(1, machine.l2.bytes // 2 // panel))
+    return Sizes(rows, columns, divide_evenly(-(-width // columns), max(1, machine.l2.bytes // 2 // panel)))
 
 
 def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
@@ -108,7 +108,7 @@ class _Plan:
     def _multiples(self) -> list[int]:
         """What the extent of each axis is rounded up to."""
         found = self.found
-        sizes = {found.column: self.sizes.columns, found.inner[0]: self.dot.depth}
+        sizes = {found.column: self.sizes.columns * self.sizes.block, found.inner[0]: self.dot.depth}
         if found.row is not None:
             sizes[found.row] = self.sizes.rows
         return [sizes.get(a, 1) for a in found.facts.block.axes]
