@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import lpx
 from lpx import dtypes, te
 from lpx.codegen.cpu import lower_to_llvm
 from lpx.ir.nodes import Function
@@ -174,3 +175,30 @@ def test_tile_registers_are_used_in_full() -> None:
     text = harness.assembly(lower_to_llvm(flat, TILES), TILES)
     body = text[: text.index("tilestored")]
     assert body.count("tdpbusd") == body.count("tileloadd") == body.count("tilezero") == 4
+
+
+@pytest.mark.parametrize(("kinds", "fewest"), [(BYTES, 4), (PAIRS, 8)])
+def test_a_matrix_that_is_used_rarely_is_not_copied(kinds: Kinds, fewest: int) -> None:
+    for rows in (1, fewest - 1, fewest):
+        made = default_schedule(te.lower(product(rows, 256, 64, kinds)), TILES)
+        assert any("packed" in note and "x86." in note for note in made.notes) == (rows == fewest), made.notes
+
+
+def test_jit_multiplies_numbers_as_they_are_stored() -> None:
+    """A cast for a product alone is part of its kernel; one that is a result too is not repeated."""
+    a, b = drawn((8, 64), "int8"), drawn((64, 32), "int8", seed=1)
+    wide = np.matmul(a.astype(np.int32), b.astype(np.int32))
+
+    def product_of(x: Array, y: Array) -> Any:
+        return np.matmul(x.astype(np.int32), y.astype(np.int32))
+
+    def both(x: Array, y: Array) -> Any:
+        left = x.astype(np.int32)
+        return np.matmul(left, y.astype(np.int32)), left
+
+    alone = lpx.jit(product_of)
+    np.testing.assert_array_equal(alone(a, b), wide)
+    assert len(alone.lower(a, b).kernels) == 1
+    got, left = lpx.jit(both)(a, b)
+    np.testing.assert_array_equal(got, wide)
+    np.testing.assert_array_equal(left, a)

@@ -71,8 +71,17 @@ class _Partitioner:
 
     def _is_free(self, node: Node) -> bool:
         """Whether a node costs nothing where it is read, and so is repeated in every group that uses it."""
-        free = not node.inputs or node.operator.name in _VIEWS or self._is_position(node)
+        free = not node.inputs or node.operator.name in _VIEWS or self._is_position(node) or self._is_widened(node)
         return free and self._outputs.isdisjoint(node.outputs)
+
+    def _is_widened(self, node: Node) -> bool:
+        """Whether a node gives contractions alone what is in memory in fewer bits: they multiply it as it is stored."""
+        if node.operator.name != "cast" or node.inputs[0] is None:
+            return False
+        (result,) = node.outputs
+        users = self._users.get(result, [])
+        is_wider = result.dtype.bits > node.inputs[0].dtype.bits
+        return is_wider and bool(users) and all(u.operator.kind == "contraction" for u in users)
 
     def _is_position(self, node: Node) -> bool:
         """Whether a node counts or compares positions, and nothing that is in memory."""

@@ -29,6 +29,9 @@ from lpx.target import CpuMachine
 FEW_STRIPS = 2
 """Tiles of rows up to which a panel is used too rarely to be kept for all of them."""
 
+USES_PER_BYTE = 4
+"""Products of an element of the column operand, for each of its bytes, from which on copying it at run time pays."""
+
 
 @record
 class Sizes:
@@ -59,7 +62,7 @@ def apply(schedule: Schedule, name: str, machine: CpuMachine) -> str:
     if found is None or not dot_instructions.suits(found):
         return ""
     dot = dot_instructions.find(found, machine)
-    if dot is None:
+    if dot is None or not (_is_constant(schedule, found.column_operand.buffer) or _is_used_often(found)):
         return ""
     return _Plan(schedule, found, dot, choose_sizes(found, dot, machine), machine).apply()
 
@@ -283,6 +286,13 @@ def _places(load: Load, *axes: Axis) -> tuple[tuple[Var, ...], list[Var], list[V
     place = dict(zip(load.indices, variables, strict=True))
     named = [place.pop(a.var) for a in axes]
     return variables, named, list(place.values())
+
+
+def _is_used_often(found: Contraction) -> bool:
+    """Whether copying the column operand takes less than it saves."""
+    spatial = found.facts.axes("spatial")
+    uses = prod(extent_of(a.extent) for a in spatial if not _mentions(found.column_operand, a))
+    return uses >= USES_PER_BYTE * found.column_operand.dtype.itemsize
 
 
 def _mentions(load: Load, axis: Axis) -> bool:
